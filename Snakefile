@@ -1,0 +1,28 @@
+from snakemake.utils import min_version
+
+min_version("9.27.0")
+
+
+configfile: "config/config.yaml"
+
+
+report: "workflow/report/workflow.rst"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/partition.smk"
+include: "workflow/rules/federated.smk"
+include: "workflow/rules/compare.smk"
+include: "workflow/rules/check.smk"
+
+
+localrules:
+    all,
+
+
+rule all:
+    default_target: True
+    input:
+        "results/compare/comparison.parquet",
+        "results/compare/validation_curves.png",
+        "results/check/checks.parquet",

@@ -1,0 +1,1 @@
+"""Analysis: tables in, tables and figures out. No torch, no files."""

@@ -1,0 +1,78 @@
+"""Rules between keys of the configuration, which one key's type and range cannot say."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from fedscan.config import Config
+
+Problem = tuple[tuple[str | int, ...], Any, str]
+VOCABULARY = {"bytes": 257, "gpt2": 50257}
+
+
+def broken_rules(config: Config) -> list[Problem]:
+    """List what is wrong between keys.
+
+    Args:
+        config: a configuration whose single keys are valid.
+
+    Returns:
+        (location, value, message) per problem.
+    """
+    return [
+        *_data(config),
+        *_model(config),
+        *_training(config),
+        *(problem for name in config.studies for problem in _study(config, name)),
+    ]
+
+
+def _data(config: Config) -> Iterator[Problem]:
+    paths = config.data.local.paths
+    if config.data.source == "local" and not paths:
+        message = "source 'local' needs at least one file, folder or glob"
+        yield ("data", "local", "paths"), paths, message
+
+
+def _model(config: Config) -> Iterator[Problem]:
+    model, needed = config.model, VOCABULARY[config.tokenizer.name]
+    inner = model.expand * model.d_model
+    if inner % model.headdim:
+        message = f"must divide the inner width expand * d_model = {inner}"
+        yield ("model", "headdim"), model.headdim, message
+    elif (inner // model.headdim) % model.ngroups:
+        message = f"must divide the number of heads, {inner // model.headdim}"
+        yield ("model", "ngroups"), model.ngroups, message
+    if model.d_model % (2 * model.attention_heads):
+        message = f"must divide d_model = {model.d_model} into heads of even size (rotary pairs)"
+        yield ("model", "attention_heads"), model.attention_heads, message
+    if model.vocab_size < needed:
+        message = f"tokenizer {config.tokenizer.name!r} has {needed} tokens; at least that"
+        yield ("model", "vocab_size"), model.vocab_size, message
+
+
+def _training(config: Config) -> Iterator[Problem]:
+    training = config.training
+    if training.device != "cuda":
+        if training.precision == "float16":
+            message = "float16 needs training.device 'cuda'; on cpu use float32 or bfloat16"
+            yield ("training", "precision"), training.precision, message
+        if training.kernels == "mamba_ssm":
+            message = "mamba_ssm's kernels need training.device 'cuda'; on cpu use 'torch'"
+            yield ("training", "kernels"), training.kernels, message
+
+
+def _study(config: Config, name: str) -> Iterator[Problem]:
+    study, where = config.studies[name], ("studies", name)
+    known = config.partition.settings
+    for index, setting in enumerate(study.settings):
+        if setting not in known:
+            message = f"not in partition.settings; known are {', '.join(known)}"
+            yield (*where, "settings", index), setting, message
+    for index, algorithm in enumerate(study.algorithms):
+        if getattr(study.hyperparameters, algorithm) is None:
+            message = f"its values are missing: add {'.'.join(where)}.hyperparameters.{algorithm}"
+            yield (*where, "algorithms", index), algorithm, message
+    for index, depth in enumerate(study.depths):
+        if depth % 4 and set(study.backbones) != {"mamba2"}:
+            message = "backbones with attention place it by quarters; use a multiple of 4"
+            yield (*where, "depths", index), depth, message

@@ -1,0 +1,1 @@
+"""From records to client token sets: pure functions of text, arrays and named random streams."""

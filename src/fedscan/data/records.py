@@ -1,0 +1,106 @@
+"""One record of the SlimPajama schema: ``{"text": str, "meta": {"redpajama_set_name": str}}``.
+
+Records that cannot be used are classified, so that they can be counted; records that break the
+schema raise, since they mean that the wrong file was given.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fedscan.data.domains import BY_SET_NAME, UNUSED_SET_NAMES
+
+KEPT = "kept"
+NO_TEXT = "dropped: no text"
+EMPTY_TEXT = "dropped: empty text"
+NO_DOMAIN = "dropped: no meta.redpajama_set_name"
+UNUSED_DOMAIN = "dropped: domain not used (RedPajamaBook)"
+UNKNOWN_DOMAIN = "dropped: unknown redpajama_set_name"
+NOT_REQUESTED = "dropped: domain not in any setting"
+BEYOND_QUOTA = "dropped: enough tokens of the domain"
+
+
+class Record(NamedTuple):
+    """A classified record; ``text`` is empty unless the outcome is ``KEPT``."""
+
+    domain: str
+    text: str
+    outcome: str
+
+
+def parse_line(line: str) -> Record:
+    """Classify one JSON line.
+
+    Args:
+        line: JSON text of one record.
+
+    Returns:
+        The record with its outcome.
+
+    Raises:
+        ValueError: if the line is not a JSON object of the schema.
+    """
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not valid JSON ({error})") from None
+    except RecursionError:
+        raise ValueError("not usable JSON (nested too deeply)") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, found {type(value).__name__}")
+    return classify(value.get("text"), value.get("meta"))
+
+
+def classify(text: Any, meta: Any) -> Record:
+    """Classify the two fields of a record.
+
+    Args:
+        text: document text; None when absent.
+        meta: mapping with ``redpajama_set_name``, the same as JSON text, or None.
+
+    Returns:
+        The record with its outcome. Lone surrogates in the text become U+FFFD, since no UTF-8
+        text can hold them.
+
+    Raises:
+        ValueError: if a field has a type outside the schema.
+    """
+    if text is not None and not isinstance(text, str):
+        raise ValueError(f"text must be a string, found {type(text).__name__}")
+    set_name = _set_name(meta)
+    if set_name is None:
+        return Record("", "", NO_DOMAIN)
+    if set_name in UNUSED_SET_NAMES:
+        return Record("", "", UNUSED_DOMAIN)
+    domain = BY_SET_NAME.get(set_name)
+    if domain is None:
+        return Record("", "", UNKNOWN_DOMAIN)
+    if text is None:
+        return Record(domain, "", NO_TEXT)
+    if not text.strip():
+        return Record(domain, "", EMPTY_TEXT)
+    return Record(domain, _without_lone_surrogates(text), KEPT)
+
+
+def _set_name(meta: Any) -> str | None:
+    if isinstance(meta, str):
+        try:
+            meta = json.loads(meta)
+        except json.JSONDecodeError:
+            raise ValueError(f"meta is text but not JSON: {meta[:60]!r}") from None
+    if meta is None:
+        return None
+    if not isinstance(meta, Mapping):
+        raise ValueError(f"meta must be an object, found {type(meta).__name__}")
+    name = meta.get("redpajama_set_name")
+    if name is not None and not isinstance(name, str):
+        raise ValueError(f"meta.redpajama_set_name must be a string, found {type(name).__name__}")
+    return name
+
+
+def _without_lone_surrogates(text: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,26 @@
+"""The 256 byte values and an end-of-sequence token."""
+
+import hashlib
+
+import numpy as np
+
+from fedscan.data.tokenizer import Tokenizer
+
+EOS = 256
+
+
+def load() -> Tokenizer:
+    """Return the byte tokenizer: UTF-8 bytes are ids 0..255, end of sequence is 256.
+
+    Returns:
+        A tokenizer that needs no files.
+    """
+    return Tokenizer("bytes", _encode, _decode, 257, EOS, hashlib.sha256(b"bytes+eos").hexdigest())
+
+
+def _encode(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode("utf-8"), dtype=np.uint8).astype(np.uint16)
+
+
+def _decode(ids: np.ndarray) -> str:
+    return bytes(int(i) for i in ids if i != EOS).decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""Federated optimisation: the algorithm interface, the algorithms, the local phase, the engine."""

@@ -1,0 +1,27 @@
+"""FedProx (Li et al. 2020): a proximal term keeps local models near the broadcast model."""
+
+from typing import Any
+
+from fedscan.federated.algorithm import Algorithm, GradFn, LocalContext, Step
+from fedscan.federated.algorithms.fedavg import fedavg
+from fedscan.params.algebra import Params, add, subtract
+
+
+def fedprox(*, mu: float) -> Algorithm:
+    """Return FedProx: local objective L_k + mu/2 ||theta - theta_r||^2 (paper, G.4).
+
+    The term's gradient mu (theta - theta_r) is added in float32 after unscaling and clipped with
+    the rest; under AdamW this differs from a decoupled pull.
+
+    Args:
+        mu: coefficient, >= 0; 0 is FedAvg.
+
+    Returns:
+        The algorithm.
+    """
+
+    def local_gradient(grad_fn: GradFn, params: Params, batch: Any, context: LocalContext) -> Step:
+        loss, gradient = grad_fn(params, batch)
+        return Step(loss, add(gradient, subtract(params, context.global_params), mu))
+
+    return fedavg()._replace(name="fedprox", local_gradient=local_gradient)

@@ -1,0 +1,32 @@
+"""FedSAM (Qu et al. 2022): every local step is a sharpness-aware step."""
+
+from typing import Any
+
+from fedscan.federated.algorithm import Algorithm, GradFn, LocalContext, Step
+from fedscan.federated.algorithms.fedavg import fedavg
+from fedscan.params.algebra import Params, add, norm
+
+EPS = 1e-12
+
+
+def fedsam(*, radius: float) -> Algorithm:
+    """Return FedSAM: the gradient at theta + radius g/(||g|| + 1e-12), g at theta (paper, G.4).
+
+    The norm is taken jointly over all parameters. The perturbed model is a new one, so theta is
+    restored exactly; only the second gradient is clipped. Runs without autocast.
+
+    Args:
+        radius: norm of the perturbation, >= 0; 0 is FedAvg.
+
+    Returns:
+        The algorithm.
+    """
+
+    def local_gradient(grad_fn: GradFn, params: Params, batch: Any, context: LocalContext) -> Step:
+        del context
+        loss, gradient = grad_fn(params, batch)
+        perturbed = add(params, gradient, radius / (norm(gradient) + EPS))
+        _, sharp = grad_fn(perturbed, batch)
+        return Step(loss, sharp)
+
+    return fedavg()._replace(name="fedsam", local_gradient=local_gradient, full_precision=True)

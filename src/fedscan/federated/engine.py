@@ -1,0 +1,128 @@
+"""The round loop, the same for every algorithm and problem.
+
+The engine is a generator: it yields after each round, and the caller writes tables and checkpoints
+in between. Resuming is passing the yielded state back in.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+
+from fedscan.federated.algorithm import Algorithm, LocalContext, Message, State
+from fedscan.federated.local_phase import Diverged, LocalOutcome, local_phase
+from fedscan.federated.problem import Problem
+from fedscan.params.algebra import Params, all_finite, subtract, weighted_mean
+
+LocalPhase = Callable[[Problem, Algorithm, LocalContext, int], LocalOutcome]
+
+
+class RunState(NamedTuple):
+    """Everything a run carries from one round to the next."""
+
+    round_index: int  # rounds completed
+    params: Params
+    server: State
+    clients: tuple[State, ...]
+
+
+class RoundResult(NamedTuple):
+    """One completed round.
+
+    ``updates`` are local minus global parameters, whatever the algorithm sent, and
+    ``mean_update`` is their weighted mean.
+    """
+
+    state: RunState
+    previous: Params
+    updates: tuple[Params, ...]
+    mean_update: Params
+    outcomes: tuple[LocalOutcome, ...]
+    val_loss: float
+    internals: Mapping[str, float]
+
+
+def initial_state(problem: Problem, algorithm: Algorithm) -> RunState:
+    """Return the state before the first round.
+
+    Args:
+        problem: model and data.
+        algorithm: states of server and clients.
+
+    Returns:
+        Round 0 with the problem's initial model.
+    """
+    params = problem.initial_params()
+    clients = tuple(algorithm.init_client(params) for _ in problem.weights)
+    return RunState(0, params, algorithm.init_server(params), clients)
+
+
+def run(
+    problem: Problem,
+    algorithm: Algorithm,
+    rounds: int,
+    state: RunState,
+    phase: LocalPhase = local_phase,
+) -> Iterator[RoundResult]:
+    """Run rounds until ``rounds`` are completed.
+
+    Args:
+        problem: model, data and local optimiser.
+        algorithm: what clients and server do.
+        rounds: rounds T in total, those before ``state`` included.
+        state: where to start; ``initial_state`` or the state of an earlier result.
+        phase: runs a client's local phase; a problem with a compiled one passes it here.
+
+    Yields:
+        One result per round.
+
+    Raises:
+        Diverged: as soon as a loss, a gradient, the model or its validation loss is not finite.
+    """
+    while state.round_index < rounds:
+        result = _round(problem, algorithm, state, phase)
+        yield result
+        state = result.state
+
+
+@torch.no_grad()
+def _round(
+    problem: Problem, algorithm: Algorithm, state: RunState, phase: LocalPhase
+) -> RoundResult:
+    round_index = state.round_index + 1
+    messages: list[Message] = []
+    client_states: list[State] = []
+    updates: list[Params] = []
+    outcomes: list[LocalOutcome] = []
+    for client, client_state in enumerate(state.clients):
+        context = LocalContext(
+            state.params,
+            state.server,
+            client_state,
+            round_index,
+            problem.local_steps,
+            problem.learning_rate,
+        )
+        outcome = phase(problem, algorithm, context, client)
+        message, next_state = algorithm.client_message(outcome.result, context)
+        messages.append(message)
+        client_states.append(next_state)
+        updates.append(subtract(outcome.result.params, state.params))
+        outcomes.append(outcome)
+    weights = problem.weights
+    message = {entry: weighted_mean([m[entry] for m in messages], weights) for entry in messages[0]}
+    step = algorithm.server_update(state.params, state.server, message, round_index)
+    if not all_finite(step.params):
+        raise Diverged("non-finite global parameters", round_index, None)
+    val_loss = problem.evaluate(step.params)
+    if not val_loss < float("inf"):
+        raise Diverged("non-finite validation loss", round_index, None)
+    return RoundResult(
+        RunState(round_index, step.params, step.state, tuple(client_states)),
+        state.params,
+        tuple(updates),
+        weighted_mean(updates, weights),
+        tuple(outcomes),
+        val_loss,
+        step.internals,
+    )

@@ -1,0 +1,1 @@
+"""Files: table schemas, atomic Parquet, checkpoints and provenance. No maths, no torch."""

@@ -1,0 +1,58 @@
+"""Checkpoints: named arrays and a JSON record in one safetensors file, replaced atomically.
+
+Model, optimiser state and round counter live in one file, so that no kill can leave a model of one
+round beside the counter of another. safetensors never executes code when loading.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from fedscan.io.atomic import replacing
+
+FORMAT = "fedscan-1"
+
+
+def save(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], record: Any) -> None:
+    """Write ``arrays`` and ``record``, whole or not at all.
+
+    Args:
+        path: file to write.
+        arrays: name -> array.
+        record: JSON-like data; NaN and infinities are allowed.
+    """
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    metadata = {"format": FORMAT, "record": json.dumps(record, sort_keys=True)}
+    with replacing(path) as temporary:
+        save_file(contiguous, temporary, metadata=metadata)
+
+
+def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
+    """Read a checkpoint.
+
+    Args:
+        path: file written by ``save``.
+
+    Returns:
+        The arrays and the record.
+
+    Raises:
+        ValueError: if the file is damaged or was not written by fedscan.
+    """
+    try:
+        with safe_open(Path(path), framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{path}: damaged checkpoint ({error}); delete it to start over") from None
+    if metadata.get("format") != FORMAT:
+        raise ValueError(
+            f"{path}: checkpoint format {metadata.get('format')!r}, expected {FORMAT!r}"
+        )
+    return arrays, json.loads(metadata["record"])

@@ -1,0 +1,156 @@
+"""Read and write declared tables as Parquet: same rows, same bytes."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fedscan.io.atomic import replacing
+from fedscan.io.provenance import canonical_json
+from fedscan.io.tables import arrow_schema
+
+ROW_GROUP = 4096
+METADATA_KEY = b"fedscan"
+
+
+def write(
+    path: str | os.PathLike[str],
+    table: str,
+    rows: pd.DataFrame | pa.Table | list[dict[str, Any]],
+    provenance: Mapping[str, Any],
+) -> None:
+    """Write ``rows`` as the declared ``table``, whole or not at all.
+
+    Args:
+        path: file to write.
+        table: name of a schema in ``io.tables``.
+        rows: rows with exactly the declared columns, in any order.
+        provenance: JSON-like data stored in the file's metadata (versions, config, code); nothing
+            that depends on time, host or path, so that equal rows give equal bytes.
+
+    Raises:
+        ValueError: if a column is missing, undeclared or does not fit its type, or if a
+            non-nullable column has nulls.
+    """
+    schema = arrow_schema(table)
+    data = _as_table(table, schema, rows)
+    for field in schema:
+        if not field.nullable and data.column(field.name).null_count:
+            raise ValueError(f"table {table}: column {field.name!r} has nulls; it must not")
+    metadata = {METADATA_KEY: canonical_json({"table": table, **provenance}).encode()}
+    with replacing(path) as temporary:
+        pq.write_table(
+            data.replace_schema_metadata(metadata),
+            temporary,
+            compression="zstd",
+            use_dictionary=False,
+            row_group_size=ROW_GROUP,
+        )
+
+
+def _as_table(
+    table: str, schema: pa.Schema, rows: pd.DataFrame | pa.Table | list[dict[str, Any]]
+) -> pa.Table:
+    if isinstance(rows, list):
+        names = set(schema.names)
+        wrong = next((row for row in rows if set(row) != names), None)
+        found = names if wrong is None else set(wrong)
+    else:
+        found = set(rows.columns if isinstance(rows, pd.DataFrame) else rows.column_names)
+    if found != set(schema.names):
+        missing = ", ".join(sorted(set(schema.names) - found)) or "none"
+        extra = ", ".join(sorted(found - set(schema.names))) or "none"
+        raise ValueError(f"table {table}: missing columns: {missing}; undeclared columns: {extra}")
+    try:
+        if isinstance(rows, list):
+            return pa.Table.from_pylist(rows, schema=schema)
+        if isinstance(rows, pa.Table):
+            return rows.select(schema.names).cast(schema)
+        frame = rows[schema.names]
+        # from_pandas=False keeps NaN a number: a non-finite result is a result, not a gap.
+        columns = [
+            pa.array(_values(frame[field.name], field), type=field.type, from_pandas=False)
+            for field in schema
+        ]
+        return pa.Table.from_arrays(columns, schema=schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(f"table {table}: {error}") from None
+
+
+def _values(series: pd.Series, field: pa.Field) -> list[Any]:
+    """Return Python values; in nullable text and integer columns pandas' NaN means null."""
+    values = series.tolist()
+    if field.nullable and not pa.types.is_floating(field.type):
+        return [None if value is None or value != value else value for value in values]
+    if pa.types.is_integer(field.type):
+        return [int(value) if value == int(value) else value for value in values]
+    return values
+
+
+def read(path: str | os.PathLike[str], table: str) -> pa.Table:
+    """Read a table and verify that it is whole and has the declared schema.
+
+    Args:
+        path: file written by ``write``.
+        table: name of the schema expected.
+
+    Returns:
+        The table, columns in declared order.
+
+    Raises:
+        ValueError: if the file is missing, truncated, of another schema version or of another kind.
+    """
+    schema = arrow_schema(table)
+    try:
+        # ParquetFile, unlike read_table, takes no columns from the folders' key=value names.
+        with pq.ParquetFile(Path(path)) as file:
+            data = file.read()
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such file; expected a {table} table") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{path}: not a whole Parquet file ({error})") from None
+    if data.schema.names != schema.names or data.schema.types != schema.types:
+        raise ValueError(
+            f"{path}: columns {data.schema.names} are not those of table {table!r} in this version"
+            f" ({schema.names}); delete the file to recompute it"
+        )
+    return data
+
+
+def read_frame(path: str | os.PathLike[str], table: str) -> pd.DataFrame:
+    """Read a table as a pandas frame, see ``read``.
+
+    Args:
+        path: file written by ``write``.
+        table: name of the schema expected.
+
+    Returns:
+        The rows; nullable integers stay integers (pandas' Int64).
+    """
+    data = read(path, table)
+    frame: pd.DataFrame = data.to_pandas(
+        types_mapper={pa.int64(): pd.Int64Dtype()}.get, integer_object_nulls=True
+    )
+    return frame
+
+
+def read_provenance(path: str | os.PathLike[str]) -> bytes:
+    """Return the provenance JSON stored in a Parquet file by ``write``.
+
+    Args:
+        path: file written by ``write``.
+
+    Returns:
+        UTF-8 JSON.
+
+    Raises:
+        ValueError: if the file has none.
+    """
+    metadata = pq.read_schema(Path(path)).metadata or {}
+    if METADATA_KEY not in metadata:
+        raise ValueError(f"{path}: written by another program, no fedscan metadata")
+    return bytes(metadata[METADATA_KEY])

@@ -1,0 +1,136 @@
+"""What made a result: a fingerprint of the code it used and the versions of the libraries.
+
+Snakemake sees neither package code nor the difference between two swapped values, so every rule
+tracks one canonical JSON string that holds its config keys, their values and the fingerprint made
+here (see workflow/rules/common.smk).
+"""
+
+import ast
+import functools
+import hashlib
+import importlib.metadata
+import json
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+SOURCE_ROOT = Path(__file__).resolve().parents[2]
+RECORDED_PACKAGES = ("fedscan", "numpy", "pandas", "pyarrow", "torch", "tiktoken", "wonderwords")
+
+
+def canonical_json(value: Any) -> str:
+    """Return ``value`` as JSON with sorted keys and no white space.
+
+    Args:
+        value: JSON-like data.
+
+    Returns:
+        One spelling for equal values.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest(value: Any) -> str:
+    """Return 16 hexadecimal digits that identify JSON-like ``value``.
+
+    Args:
+        value: JSON-like data.
+
+    Returns:
+        The head of the SHA-256 of its canonical JSON.
+    """
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
+
+
+def code_fingerprint(entry: str, choices: Mapping[str, str] | None = None) -> str:
+    """Hash the syntax trees of all fedscan modules that ``entry`` imports, directly or not.
+
+    Comments, formatting and docstrings do not count. A registry package (a literal dict over its
+    modules) would make every member depend on every other; ``choices`` names the one member used.
+
+    Args:
+        entry: dotted module name, e.g. ``"fedscan.stages.federated"``.
+        choices: registry package -> the member whose code counts.
+
+    Returns:
+        16 hexadecimal digits. They differ between minor versions of Python (``ast.dump`` does).
+
+    Raises:
+        ValueError: if ``entry`` or a choice is not a module of this package.
+    """
+    chosen = dict(choices or {})
+    seen: set[str] = set()
+    todo = [entry]
+    for registry, member in chosen.items():
+        todo.append(f"{registry}.{member}")
+    while todo:
+        module = todo.pop()
+        if module in seen or module in chosen:
+            continue
+        if _file(module) is None:
+            raise ValueError(f"code_fingerprint: no module {module!r} under {SOURCE_ROOT.name}/")
+        seen.add(module)
+        todo.extend(
+            name
+            for name in _first_party_imports(module)
+            if not any(name.startswith(f"{registry}.") for registry in chosen)
+            or module.rpartition(".")[0] in chosen
+        )
+    hasher = hashlib.sha256()
+    for module in sorted(seen):
+        hasher.update(module.encode())
+        hasher.update(_normalised(module).encode())
+    return hasher.hexdigest()[:16]
+
+
+@functools.cache
+def _file(module: str) -> Path | None:
+    path = SOURCE_ROOT.joinpath(*module.split("."))
+    candidates = (path.with_suffix(".py"), path / "__init__.py")
+    return next((name for name in candidates if name.is_file()), None)
+
+
+@functools.cache
+def _tree(module: str) -> ast.Module:
+    file = _file(module)
+    if file is None:
+        raise ValueError(f"no source for module {module!r}")
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _first_party_imports(module: str) -> frozenset[str]:
+    """Return the fedscan modules named by absolute imports (relative ones are banned by ruff)."""
+    names: set[str] = set()
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return frozenset(n for n in names if n.startswith("fedscan.") and _file(n) is not None)
+
+
+@functools.cache
+def _normalised(module: str) -> str:
+    tree = ast.parse(ast.unparse(_tree(module)))
+    scopes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, scopes) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.dump(tree)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that can change a number: Python and the main libraries.
+
+    Returns:
+        Name -> version; packages that are not installed are left out.
+    """
+    found = {"python": platform.python_version()}
+    for name in RECORDED_PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

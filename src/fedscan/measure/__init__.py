@@ -1,0 +1,1 @@
+"""Quantities measured on parameters and updates."""

@@ -1,0 +1,1 @@
+"""Models: Mamba2 and attention mixers, language models, backbones. No optimisers, no files."""

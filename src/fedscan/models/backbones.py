@@ -1,0 +1,28 @@
+"""Which layers of a model are attention (paper, Table 10); the others are Mamba2 mixers."""
+
+from collections.abc import Callable
+
+
+def _spread(quarters: int) -> Callable[[int], tuple[int, ...]]:
+    """Spread attention evenly: layer floor((j + 0.5) depth / count) for the j-th of count."""
+
+    def layers(depth: int) -> tuple[int, ...]:
+        count = quarters * depth // 4
+        return tuple((2 * j + 1) * depth // (2 * count) for j in range(count))
+
+    return layers
+
+
+def _alternate(depth: int) -> tuple[int, ...]:
+    """Attention first, then every second layer: tests whether placement drives a result."""
+    return tuple(range(0, depth, 2))
+
+
+BACKBONES: dict[str, Callable[[int], tuple[int, ...]]] = {
+    "mamba2": _spread(0),
+    "hybrid75": _spread(1),
+    "hybrid50": _spread(2),
+    "hybrid50alt": _alternate,
+    "hybrid25": _spread(3),
+    "attn0": _spread(4),
+}

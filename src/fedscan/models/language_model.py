@@ -1,0 +1,158 @@
+"""Language model of Mamba2 and attention mixers with mamba_ssm's names, shapes and residual order.
+
+``state_dict()`` has the names and shapes of ``mamba_ssm.MambaLMHeadModel``; checkpoints load in
+either. The head is tied to the embedding; the residual stream stays in float32.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fedscan.models.attention import Attention
+from fedscan.models.mamba2 import EPS, Mamba2
+
+# Rows of logits that exist at one time; the automatic choice of 16 is three times slower.
+HEAD_ROWS = 1024
+
+
+class Architecture(NamedTuple):
+    """Shape of a language model; names are mamba_ssm's, units are channels, tokens or layers."""
+
+    depth: int
+    d_model: int
+    d_state: int
+    d_conv: int
+    expand: int
+    headdim: int
+    ngroups: int
+    attention_heads: int
+    attention_layers: tuple[int, ...]
+    vocab_size: int
+    pad_vocab_size_multiple: int
+    chunk_size: int
+
+    @property
+    def padded_vocab_size(self) -> int:
+        """Rows of the embedding."""
+        return -(-self.vocab_size // self.pad_vocab_size_multiple) * self.pad_vocab_size_multiple
+
+
+class RMSNorm(nn.Module):
+    """Root-mean-square normalisation with a scale."""
+
+    def __init__(self, width: int) -> None:
+        """Create the scale."""
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise the last axis, in the dtype of the scale.
+
+        Args:
+            x: (..., width).
+
+        Returns:
+            The same shape.
+        """
+        return F.rms_norm(x.to(self.weight.dtype), (x.shape[-1],), self.weight, EPS)
+
+
+class Block(nn.Module):
+    """Pre-norm residual block around one mixer."""
+
+    def __init__(self, shape: Architecture, layer: int) -> None:
+        """Create the norm and the mixer that the layout puts at ``layer``."""
+        super().__init__()
+        self.norm = RMSNorm(shape.d_model)
+        self.mixer: nn.Module
+        if layer in shape.attention_layers:
+            self.mixer = Attention(shape.d_model, shape.attention_heads)
+        else:
+            self.mixer = Mamba2(
+                shape.d_model,
+                shape.d_state,
+                shape.d_conv,
+                shape.expand,
+                shape.headdim,
+                shape.ngroups,
+                shape.chunk_size,
+            )
+
+    def forward(self, residual: Tensor) -> Tensor:
+        """Add the mixer's output to the residual stream.
+
+        Args:
+            residual: (batch, length, d_model), float32 or float64.
+
+        Returns:
+            The same shape and dtype.
+        """
+        return residual + self.mixer(self.norm(residual)).to(residual.dtype)
+
+
+class Backbone(nn.Module):
+    """Embedding, blocks and final norm."""
+
+    def __init__(self, shape: Architecture) -> None:
+        """Create all layers without values."""
+        super().__init__()
+        self.embedding = nn.Embedding(shape.padded_vocab_size, shape.d_model)
+        self.layers = nn.ModuleList(Block(shape, layer) for layer in range(shape.depth))
+        self.norm_f = RMSNorm(shape.d_model)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the final hidden states.
+
+        Args:
+            ids: token ids, (batch, length) int64.
+
+        Returns:
+            (batch, length, d_model).
+        """
+        residual = self.embedding(ids)
+        for layer in self.layers:
+            residual = layer(residual)
+        return self.norm_f(residual)
+
+
+class LanguageModel(nn.Module):
+    """Causal language model; ``forward`` gives logits, ``loss`` never holds all of them."""
+
+    def __init__(self, shape: Architecture) -> None:
+        """Create the model without values; ``models.initialise.initialise`` draws them."""
+        super().__init__()
+        self.shape = shape
+        self.backbone = Backbone(shape)
+        self.lm_head = nn.Linear(shape.d_model, shape.padded_vocab_size, bias=False)
+        self.lm_head.weight = self.backbone.embedding.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return next-token logits.
+
+        Args:
+            ids: token ids, (batch, length) int64.
+
+        Returns:
+            (batch, length, padded vocabulary).
+        """
+        return self.lm_head(self.backbone(ids))
+
+    def loss(self, ids: Tensor) -> Tensor:
+        """Return the mean cross-entropy of positions 1..S-1 against tokens 2..S.
+
+        Args:
+            ids: token ids, (batch, length) int64, length at least 2.
+
+        Returns:
+            Scalar in nats per token; logits exist for ``HEAD_ROWS`` positions at a time.
+        """
+        hidden = self.backbone(ids)[:, :-1].flatten(0, 1)
+        targets = ids[:, 1:].flatten()
+        options = nn.LinearCrossEntropyOptions(batch_chunk_size=HEAD_ROWS, chunking_method=None)
+        weight = self.lm_head.weight
+        if torch.is_autocast_enabled(hidden.device.type):
+            dtype = torch.get_autocast_dtype(hidden.device.type)
+            hidden, weight = hidden.to(dtype), weight.to(dtype)
+        return F.linear_cross_entropy(hidden, weight, targets, options=options)

@@ -1,0 +1,144 @@
+"""The Mamba2 mixer in pure PyTorch, with mamba_ssm's parameter names and shapes (Dao & Gu 2024)."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fedscan.models.ssd import ssd
+
+# Constants of mamba_ssm's Mamba2, which no configuration of the paper changes.
+DT_MIN, DT_MAX, DT_FLOOR = 1e-3, 1e-1, 1e-4
+A_RANGE = (1.0, 16.0)
+EPS = 1e-5
+
+
+class GatedRMSNorm(nn.Module):
+    """RMSNorm of y * silu(z), normalised within each group of channels."""
+
+    def __init__(self, width: int, groups: int) -> None:
+        """Create the scale; ``groups`` divides ``width``."""
+        super().__init__()
+        self.groups = groups
+        self.weight = nn.Parameter(torch.empty(width))
+
+    def forward(self, y: Tensor, z: Tensor) -> Tensor:
+        """Gate and normalise.
+
+        Args:
+            y: (batch, length, width).
+            z: gate, same shape.
+
+        Returns:
+            (batch, length, width), float32 or wider.
+        """
+        gated = y * F.silu(z.to(y.dtype))
+        if self.groups == 1:
+            return F.rms_norm(gated, (gated.shape[-1],), self.weight, EPS)
+        grouped = gated.unflatten(-1, (self.groups, -1))
+        return F.rms_norm(grouped, (grouped.shape[-1],), None, EPS).flatten(-2) * self.weight
+
+
+class Mamba2(nn.Module):
+    """Selective state-space mixer: (batch, length, d_model) -> the same shape."""
+
+    def __init__(
+        self,
+        d_model: int,
+        d_state: int,
+        d_conv: int,
+        expand: int,
+        headdim: int,
+        ngroups: int,
+        chunk_size: int,
+    ) -> None:
+        """Create parameters without values; ``models.initialise`` draws them."""
+        super().__init__()
+        self.d_inner = expand * d_model
+        self.d_state, self.headdim, self.ngroups = d_state, headdim, ngroups
+        self.nheads = self.d_inner // headdim
+        self.chunk_size = chunk_size
+        channels = self.d_inner + 2 * ngroups * d_state
+        self.in_proj = nn.Linear(d_model, self.d_inner + channels + self.nheads, bias=False)
+        self.conv1d = nn.Conv1d(channels, channels, d_conv, groups=channels, padding=d_conv - 1)
+        self.dt_bias = nn.Parameter(torch.empty(self.nheads))
+        self.A_log = nn.Parameter(torch.empty(self.nheads))
+        self.D = nn.Parameter(torch.empty(self.nheads))
+        self.norm = GatedRMSNorm(self.d_inner, ngroups)
+        self.out_proj = nn.Linear(self.d_inner, d_model, bias=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Mix along the sequence.
+
+        Args:
+            hidden: (batch, length, d_model).
+
+        Returns:
+            (batch, length, d_model).
+        """
+        z, x, B, C, dt = self.projections(hidden)
+        y = ssd(x, dt, self.decay_rates(), B, C, self.D, self.chunk_size)
+        return self.out_proj(self.norm(y.flatten(2), z))
+
+    def decay_rates(self) -> Tensor:
+        """Return A, negative, (heads)."""
+        return -torch.exp(self.A_log)
+
+    def projections(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Compute the input-dependent quantities.
+
+        Args:
+            hidden: (batch, length, d_model).
+
+        Returns:
+            z (batch, length, d_inner); x (batch, length, heads, headdim); B and C (batch, length,
+            groups, d_state); dt (batch, length, heads), at least float32.
+        """
+        channels = self.conv1d.in_channels
+        z, mixed, dt = self.in_proj(hidden).split([self.d_inner, channels, self.nheads], dim=-1)
+        mixed = F.silu(self._causal_conv(mixed))
+        state = self.ngroups * self.d_state
+        x, B, C = mixed.split([self.d_inner, state, state], dim=-1)
+        # Step sizes and decays stay in float32 under autocast, as in mamba_ssm's kernels.
+        dt = F.softplus(dt.to(self.dt_bias.dtype) + self.dt_bias)
+        return (
+            z,
+            x.unflatten(-1, (self.nheads, self.headdim)),
+            B.unflatten(-1, (self.ngroups, self.d_state)),
+            C.unflatten(-1, (self.ngroups, self.d_state)),
+            dt,
+        )
+
+    def _causal_conv(self, mixed: Tensor) -> Tensor:
+        length = mixed.shape[1]
+        return self.conv1d(mixed.transpose(1, 2))[..., :length].transpose(1, 2)
+
+
+def draw_dt_bias(heads: int, generator: torch.Generator) -> Tensor:
+    """Draw step-size biases: softplus(bias) is log-uniform in [DT_MIN, DT_MAX].
+
+    Args:
+        heads: number of heads.
+        generator: source of randomness; one uniform draw per head.
+
+    Returns:
+        (heads) float32.
+    """
+    uniform = torch.rand(heads, generator=generator)
+    dt = torch.exp(uniform * (math.log(DT_MAX) - math.log(DT_MIN)) + math.log(DT_MIN))
+    dt = torch.clamp(dt, min=DT_FLOOR)
+    return dt + torch.log(-torch.expm1(-dt))
+
+
+def draw_a_log(heads: int, generator: torch.Generator) -> Tensor:
+    """Draw log decay rates: exp(A_log) is uniform in A_RANGE.
+
+    Args:
+        heads: number of heads.
+        generator: source of randomness; one uniform draw per head.
+
+    Returns:
+        (heads) float32.
+    """
+    return torch.log(torch.empty(heads).uniform_(*A_RANGE, generator=generator))

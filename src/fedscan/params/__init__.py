@@ -1,0 +1,1 @@
+"""Algebra on named tensors; nothing here knows a model."""

@@ -1,0 +1,148 @@
+"""Vector-space operations on ``Params``, a mapping from parameter name to tensor.
+
+Results are new tensors; arguments are never changed. Sums over all entries (dot products, norms)
+accumulate in float64 in the order of the names in the first argument.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+Params = dict[str, Tensor]
+
+
+def zeros_like(a: Mapping[str, Tensor]) -> Params:
+    """Return zeros with the names, shapes and dtypes of ``a``.
+
+    Args:
+        a: named tensors.
+
+    Returns:
+        New tensors.
+    """
+    return {name: torch.zeros_like(tensor) for name, tensor in a.items()}
+
+
+def clone(a: Mapping[str, Tensor]) -> Params:
+    """Return a copy that shares no memory with ``a`` and carries no gradient history.
+
+    Args:
+        a: named tensors.
+
+    Returns:
+        New contiguous tensors.
+    """
+    return {
+        name: tensor.detach().clone(memory_format=torch.contiguous_format)
+        for name, tensor in a.items()
+    }
+
+
+def add(a: Mapping[str, Tensor], b: Mapping[str, Tensor], scale: float = 1.0) -> Params:
+    """Return a + scale * b.
+
+    Args:
+        a: named tensors.
+        b: named tensors with the names and shapes of ``a``.
+        scale: factor of ``b``.
+
+    Returns:
+        New tensors.
+    """
+    if scale == 1.0:
+        return {name: tensor + b[name] for name, tensor in a.items()}
+    return {name: tensor + scale * b[name] for name, tensor in a.items()}
+
+
+def subtract(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> Params:
+    """Return a - b.
+
+    Args:
+        a: named tensors.
+        b: named tensors with the names and shapes of ``a``.
+
+    Returns:
+        New tensors.
+    """
+    return {name: tensor - b[name] for name, tensor in a.items()}
+
+
+def multiply(a: Mapping[str, Tensor], factor: float) -> Params:
+    """Return factor * a.
+
+    Args:
+        a: named tensors.
+        factor: a number.
+
+    Returns:
+        New tensors.
+    """
+    return {name: factor * tensor for name, tensor in a.items()}
+
+
+def dot(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> float:
+    """Return the inner product over all entries.
+
+    Args:
+        a: named tensors.
+        b: named tensors with the names and shapes of ``a``.
+
+    Returns:
+        The sum of products; products in the tensors' dtype, sums between tensors in float64.
+    """
+    terms = [(tensor * b[name]).sum(dtype=torch.float64) for name, tensor in a.items()]
+    return float(torch.stack(terms).sum())
+
+
+def norm(a: Mapping[str, Tensor]) -> float:
+    """Return the Euclidean norm over all entries.
+
+    Args:
+        a: named tensors.
+
+    Returns:
+        The norm, accumulated in float64.
+    """
+    terms = [torch.linalg.vector_norm(t, dtype=torch.float64) for t in a.values()]
+    return float(torch.linalg.vector_norm(torch.stack(terms)))
+
+
+def all_finite(a: Mapping[str, Tensor]) -> bool:
+    """Return whether every entry is finite.
+
+    Args:
+        a: named tensors.
+
+    Returns:
+        False if any entry is NaN or infinite.
+    """
+    # A sum is finite only if all terms are, up to overflow, which the exact test then settles.
+    total = torch.stack([tensor.sum(dtype=torch.float64) for tensor in a.values()]).sum()
+    return bool(torch.isfinite(total)) or all(bool(torch.isfinite(t).all()) for t in a.values())
+
+
+def weighted_mean(items: Iterable[Mapping[str, Tensor]], weights: Iterable[float]) -> Params:
+    """Return the weighted sum of named tensors, weights as given (they should sum to one).
+
+    Args:
+        items: named tensors with equal names and shapes, in client order.
+        weights: one weight per item.
+
+    Returns:
+        The sum, accumulated in float64 and rounded once to the items' dtype, so that a float32
+        result does not depend on the order of the clients.
+
+    Raises:
+        ValueError: if there is no item.
+    """
+    total: Params = {}
+    dtypes: dict[str, torch.dtype] = {}
+    for item, weight in zip(items, weights, strict=True):
+        for name, tensor in item.items():
+            term = tensor.to(torch.float64) * weight
+            dtypes[name] = tensor.dtype
+            total[name] = term if name not in total else total[name].add_(term)
+    if not total:
+        raise ValueError("weighted_mean needs at least one item")
+    return {name: tensor.to(dtypes[name]) for name, tensor in total.items()}

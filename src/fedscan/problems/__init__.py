@@ -1,0 +1,1 @@
+"""Problems: a model and client data behind ``federated.problem.Problem``."""

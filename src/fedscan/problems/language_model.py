@@ -1,0 +1,141 @@
+"""Language modelling on client token sets: the paper's practical study (Appendix G.4)."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from fedscan.data.sampling import batch_indices
+from fedscan.models.language_model import LanguageModel
+from fedscan.params.algebra import Params
+
+AUTOCAST = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
+INITIAL_LOSS_SCALE = 65536.0
+
+
+class Schedule(NamedTuple):
+    """Local optimisation of one run; units are sequences, steps and gradient norms."""
+
+    local_steps: int
+    batch_size: int
+    lr: float
+    adam_betas: tuple[float, float]
+    adam_eps: float
+    weight_decay: float
+    clip_norm: float
+    eval_batch_size: int
+
+
+class _Loss(torch.nn.Module):
+    """Presents ``model.loss`` as a forward pass, so that parameters can be substituted."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.model.loss(ids)
+
+
+class LanguageModelProblem:
+    """A language model and the token sets of K clients."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        train: Sequence[np.ndarray],
+        validation: np.ndarray,
+        schedule: Schedule,
+        seed: int,
+        precision: str,
+        device: str,
+    ) -> None:
+        """Bind model and data.
+
+        Args:
+            model: holds the initial values; its parameters are never changed.
+            train: one (sequences, length) uint16 array per client.
+            validation: union of the clients' validation sets, (sequences, length) uint16.
+            schedule: local optimisation.
+            seed: root seed of the batches.
+            precision: ``float32``, ``bfloat16`` or ``float16`` autocast.
+            device: torch device.
+        """
+        self.model = model.to(device)
+        self._loss = _Loss(self.model)
+        self._train, self._validation = train, validation
+        self._schedule, self._seed, self._device = schedule, seed, device
+        self._autocast = AUTOCAST[precision]
+        self.weights = [1.0 / len(train)] * len(train)
+        self.local_steps = schedule.local_steps
+        self.learning_rate = schedule.lr
+        self.clip_norm = schedule.clip_norm
+        self.loss_scale = INITIAL_LOSS_SCALE if precision == "float16" else None
+
+    def initial_params(self) -> Params:
+        """Return a copy of the model's values; tied weights appear once."""
+        return {name: tensor.detach().clone() for name, tensor in self.model.named_parameters()}
+
+    def batches(self, client: int, round_index: int) -> Iterator[Tensor]:
+        """Yield the client's batches of a round, (batch, length) int64."""
+        schedule, sequences = self._schedule, self._train[client]
+        for rows in batch_indices(
+            self._seed,
+            client,
+            round_index,
+            len(sequences),
+            schedule.local_steps,
+            schedule.batch_size,
+        ):
+            yield self._ids(sequences[rows])
+
+    def gradient(self, params: Params, batch: Any, scale: float) -> tuple[Tensor, Params]:
+        """Return mean cross-entropy and its gradient in float32."""
+        leaves = {name: tensor.detach().requires_grad_() for name, tensor in params.items()}
+        with torch.enable_grad(), self._precision():
+            loss = self._forward(leaves, batch)
+        # Outside autocast: backward reuses the forward's precisions by itself.
+        scaled = loss if scale == 1.0 else loss * scale
+        gradients = torch.autograd.grad(scaled, list(leaves.values()))
+        if scale != 1.0:
+            gradients = tuple(gradient / scale for gradient in gradients)
+        return loss.detach(), dict(zip(leaves, gradients, strict=True))
+
+    def optimizer(self, tensors: Sequence[Tensor]) -> torch.optim.AdamW:
+        """Return a fresh AdamW."""
+        schedule = self._schedule
+        return torch.optim.AdamW(
+            tensors,
+            lr=schedule.lr,
+            betas=schedule.adam_betas,
+            eps=schedule.adam_eps,
+            weight_decay=schedule.weight_decay,
+            fused=True,
+        )
+
+    @torch.no_grad()
+    def evaluate(self, params: Params) -> float:
+        """Return the mean cross-entropy over all validation tokens, in nats."""
+        total, size = 0.0, self._schedule.eval_batch_size
+        for start in range(0, len(self._validation), size):
+            rows = self._validation[start : start + size]
+            with self._precision():
+                loss = self._forward(params, self._ids(rows))
+            total += float(loss) * len(rows)
+        return total / len(self._validation)
+
+    def _forward(self, params: Params, ids: Tensor) -> Tensor:
+        named = {f"model.{name}": tensor for name, tensor in params.items()}
+        return functional_call(self._loss, named, (ids,))
+
+    def _precision(self) -> contextlib.AbstractContextManager[Any]:
+        if self._autocast is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self._device, dtype=self._autocast)
+
+    def _ids(self, rows: np.ndarray) -> Tensor:
+        return torch.from_numpy(rows.astype(np.int64)).to(self._device)

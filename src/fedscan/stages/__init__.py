@@ -1,0 +1,1 @@
+"""Stages: read inputs, call the core, write tables. Configuration stops here."""

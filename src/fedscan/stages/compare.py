@@ -1,0 +1,66 @@
+"""Stage ``compare``: all runs -> the comparison table and the validation curves."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fedscan import grid
+from fedscan.analysis.curves import validation_curves
+from fedscan.analysis.selection import compare
+from fedscan.analysis.text_table import comparison_text
+from fedscan.io import atomic, parquet
+from fedscan.io.provenance import versions
+from fedscan.stages.job import Log
+
+
+def run(settings: Mapping[str, Any], federated: str, folder: str, report: Log) -> None:
+    """Write the collected runs and rounds, the comparison and the figure.
+
+    Args:
+        settings: section ``studies``.
+        federated: folder of the training jobs.
+        folder: receives all_runs, all_rounds and comparison (Parquet, CSV, text) and the curves.
+        report: the job's log.
+    """
+    runs = grid.runs(settings["studies"])
+    provenance = {"settings": settings, "versions": versions()}
+    all_runs = _collect(runs, federated, "runs")
+    all_rounds = _collect(runs, federated, "rounds")
+    parquet.write(f"{folder}/all_runs.parquet", "all_runs", all_runs, provenance)
+    parquet.write(f"{folder}/all_rounds.parquet", "all_rounds", all_rounds, provenance)
+    table = compare(all_runs, sorted({run.job.seed for run in runs}))
+    parquet.write(f"{folder}/comparison.parquet", "comparison", table, provenance)
+    with atomic.replacing(f"{folder}/comparison.csv") as temporary:
+        table.to_csv(temporary, index=False)
+    text = comparison_text(table)
+    atomic.write_text(f"{folder}/comparison.txt", text)
+    report(text)
+    save_figure(validation_curves(all_rounds, table), f"{folder}/validation_curves")
+
+
+def _collect(runs: list[grid.Run], federated: str, table: str) -> pd.DataFrame:
+    """Join the jobs' tables, with the keys of their paths as columns."""
+    frames = []
+    for path, members in grid.jobs(runs).items():
+        frame = parquet.read_frame(os.path.join(federated, path, f"{table}.parquet"), table)
+        job = members[0].job._asdict()
+        frames.append(frame.assign(**job)[[*job, *frame.columns]])
+    return pd.concat(frames, ignore_index=True)
+
+
+def save_figure(figure: Figure, stem: str) -> None:
+    """Save a figure as PNG and SVG with the same bytes every time.
+
+    Args:
+        figure: what to save.
+        stem: path without ending.
+    """
+    with matplotlib.rc_context({"svg.hashsalt": "fedscan"}):
+        with atomic.replacing(f"{stem}.png") as temporary:
+            figure.savefig(temporary, format="png", dpi=150, metadata={"Software": None})
+        with atomic.replacing(f"{stem}.svg") as temporary:
+            figure.savefig(temporary, format="svg", metadata={"Date": None})

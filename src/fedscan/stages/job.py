@@ -1,0 +1,86 @@
+"""The surroundings of a stage: its log, its errors and its progress on a terminal."""
+
+import contextlib
+import fcntl
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class Log:
+    """Writes dated lines to a job's log file and, when it holds the terminal, shows a live bar."""
+
+    def __init__(self, stream: TextIO, bar: Progress | None) -> None:
+        """Write to ``stream``; ``bar`` is None without a terminal."""
+        self._stream, self._bar = stream, bar
+        self._task = None if bar is None else bar.add_task("", total=None, status="")
+
+    def __call__(self, text: str) -> None:
+        """Write one line, flushed, so that the log can be followed."""
+        self._stream.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+        self._stream.flush()
+
+    def advance(self, title: str, done: int, total: int, status: str) -> None:
+        """Show ``done`` of ``total`` with a short status on the live bar."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(
+                self._task, description=title, completed=done, total=total, status=status
+            )
+
+
+@contextlib.contextmanager
+def job(log: str | os.PathLike[str]) -> Iterator[Log]:
+    """Run a stage: log to a file, and turn bad input into one line instead of a traceback.
+
+    Args:
+        log: file of the log; replaced.
+
+    Yields:
+        The job's log.
+
+    Raises:
+        SystemExit: with code 1 after a ValueError or OSError, whose text is logged and printed.
+    """
+    Path(log).parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "w", encoding="utf-8") as stream, _live_bar() as bar:
+        report = Log(stream, bar)
+        try:
+            yield report
+        except (ValueError, OSError) as error:
+            report(traceback.format_exc())
+            print(f"fedscan: error: {error} (details: {log})", file=sys.stderr)
+            raise SystemExit(1) from None
+        except BaseException:
+            report(traceback.format_exc())
+            raise
+
+
+@contextlib.contextmanager
+def _live_bar() -> Iterator[Progress | None]:
+    """Yield a progress bar if stderr is a terminal that no other job draws on, else None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    # Jobs share the terminal: the first to lock the device draws, the others only log.
+    with open(os.ttyname(sys.stderr.fileno()), "w", encoding="utf-8") as terminal:
+        try:
+            fcntl.flock(terminal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield None
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[status]}"),
+        )
+        with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+            yield bar

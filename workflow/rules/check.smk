@@ -1,0 +1,37 @@
+rule check:
+    message:
+        "Checking partitions, row counts, rounds and fingerprints"
+    input:
+        runs=rules.compare.output.runs,
+        rounds=rules.compare.output.rounds,
+        clients=expand("results/federated/{job}/clients.parquet", job=JOBS),
+        partitions=expand("results/partition/{path}/partition.parquet", path=PARTITIONS),
+        train=expand("results/partition/{path}/train.parquet", path=PARTITIONS),
+        validation=expand("results/partition/{path}/validation.parquet", path=PARTITIONS),
+    output:
+        "results/check/checks.parquet",
+    log:
+        "results/logs/check.log",
+    benchmark:
+        "results/benchmarks/check.tsv"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        key=stage_key(
+            "check",
+            studies=CONFIG["studies"],
+            rerun_on_code_change=CONFIG["workflow"]["rerun_on_code_change"],
+            training_code={
+                algorithm: code_fingerprint(
+                    "fedscan.stages.federated",
+                    {"fedscan.federated.algorithms": algorithm},
+                )
+                for algorithm in LABELS["algorithm"]
+            },
+        ),
+    conda:
+        "../../environment.yml"
+    script:
+        "../scripts/check.py"

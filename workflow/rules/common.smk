@@ -1,0 +1,49 @@
+import json
+import re
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+try:
+    from fedscan import config_files, grid
+    from fedscan.data.sources.local import find_files
+    from fedscan.io.provenance import canonical_json, code_fingerprint
+except ModuleNotFoundError as error:
+    raise WorkflowError(
+        f"{error}: install the package first: pip install -c constraints.txt -e ."
+    )
+
+try:
+    CONFIG = config_files.validate(config, workflow.configfiles).model_dump(mode="json")
+    DATA_FILES = (
+        find_files(CONFIG["data"]["local"]["paths"])
+        if CONFIG["data"]["source"] == "local"
+        else []
+    )
+except ValueError as error:
+    raise WorkflowError(f"the configuration is not valid:\n{error}")
+
+RUNS = grid.runs(CONFIG["studies"])
+JOBS = grid.jobs(RUNS)
+LABELS = grid.labels(RUNS)
+SETTINGS = CONFIG["partition"]["settings"]
+# In a fixed order: it decides the order in which synthetic documents are made.
+DOMAINS = sorted({domain for run in RUNS for domain in SETTINGS[run.job.setting]})
+JOB_PATTERN = (
+    "/".join(f"{key}={{{field}}}" for key, field in grid.PATH_KEYS) if JOBS else ""
+)
+PARTITIONS = {
+    grid.partition_path(j.setting, j.beta, j.clients): j
+    for j in (members[0].job for members in JOBS.values())
+}
+
+
+wildcard_constraints:
+    **{field: "|".join(map(re.escape, labels)) for field, labels in LABELS.items()},
+
+
+def stage_key(stage, choices=None, **values):
+    """One canonical string per rule: exactly the keys it uses, their values, its code."""
+    code = code_fingerprint(f"fedscan.stages.{stage}", choices)
+    return canonical_json({"code": code, **values})

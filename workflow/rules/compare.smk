@@ -1,0 +1,43 @@
+rule compare:
+    message:
+        "Comparing {params.total} runs"
+    input:
+        runs=expand("results/federated/{job}/runs.parquet", job=JOBS),
+        rounds=expand("results/federated/{job}/rounds.parquet", job=JOBS),
+    output:
+        runs="results/compare/all_runs.parquet",
+        rounds="results/compare/all_rounds.parquet",
+        table="results/compare/comparison.parquet",
+        csv="results/compare/comparison.csv",
+        text=report(
+            "results/compare/comparison.txt",
+            caption="../report/comparison.rst",
+            category="Comparison",
+        ),
+        png=report(
+            "results/compare/validation_curves.png",
+            caption="../report/validation_curves.rst",
+            category="Comparison",
+        ),
+        svg="results/compare/validation_curves.svg",
+    log:
+        "results/logs/compare.log",
+    benchmark:
+        "results/benchmarks/compare.tsv"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        key=stage_key("compare", studies=CONFIG["studies"]),
+        total=len(RUNS),
+    conda:
+        "../../environment.yml"
+    script:
+        "../scripts/compare.py"
+
+
+onsuccess:
+    table = Path("results/compare/comparison.txt")
+    if table.exists():
+        print(table.read_text(encoding="utf-8"), file=sys.stderr)

@@ -1,0 +1,81 @@
+TOKENS_KEY = stage_key(
+    "tokens",
+    choices={
+        "fedscan.data.sources": CONFIG["data"]["source"],
+        "fedscan.data.tokenizers": {"bytes": "byte_values"}.get(
+            CONFIG["tokenizer"]["name"], CONFIG["tokenizer"]["name"]
+        ),
+    },
+    data=CONFIG["data"],
+    tokenizer=CONFIG["tokenizer"],
+    partition={k: v for k, v in CONFIG["partition"].items() if k != "settings"},
+    domains=DOMAINS,
+)
+
+
+rule tokens:
+    message:
+        "Reading, tokenising and packing the documents of {params.total} domains"
+    input:
+        DATA_FILES,
+    output:
+        expand(
+            "results/tokens/domain={domain}/{split}.parquet",
+            domain=DOMAINS,
+            split=["train", "validation"],
+        ),
+        documents="results/tokens/documents.parquet",
+        manifest="results/tokens/manifest.json",
+    log:
+        "results/logs/tokens.log",
+    benchmark:
+        "results/benchmarks/tokens.tsv"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=240,
+    params:
+        key=TOKENS_KEY,
+        total=len(DOMAINS),
+    conda:
+        "../../environment.yml"
+    script:
+        "../scripts/tokens.py"
+
+
+def partition_key(wildcards):
+    path = grid.partition_path(wildcards.setting, wildcards.beta, wildcards.clients)
+    job = PARTITIONS[path]
+    return stage_key(
+        "partition",
+        domains=SETTINGS[job.setting],
+        clients=job.clients,
+        beta=job.beta,
+        train_val_split=CONFIG["partition"]["train_val_split"],
+    )
+
+
+rule partition:
+    message:
+        "Partitioning setting {wildcards.setting}, beta {wildcards.beta}, {wildcards.clients} clients"
+    input:
+        tables=rules.tokens.output,
+        manifest=rules.tokens.output.manifest,
+    output:
+        table="results/partition/setting={setting}/beta={beta}/clients={clients}/partition.parquet",
+        train="results/partition/setting={setting}/beta={beta}/clients={clients}/train.parquet",
+        validation="results/partition/setting={setting}/beta={beta}/clients={clients}/validation.parquet",
+    log:
+        "results/logs/partition/setting={setting}/beta={beta}/clients={clients}.log",
+    benchmark:
+        "results/benchmarks/partition/setting={setting}/beta={beta}/clients={clients}.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        key=partition_key,
+    conda:
+        "../../environment.yml"
+    script:
+        "../scripts/partition.py"

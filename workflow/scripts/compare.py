@@ -1,0 +1,11 @@
+"""Rule compare: unpack and call the stage."""
+
+import json
+from pathlib import Path
+
+from fedscan.stages import compare
+from fedscan.stages.job import job
+
+with job(snakemake.log[0]) as report:
+    folder = str(Path(snakemake.output.table).parent)
+    compare.run(json.loads(snakemake.params.key), "results/federated", folder, report)

@@ -1,0 +1,14 @@
+"""Rule federated: unpack and call the stage."""
+
+import json
+from pathlib import Path
+
+from fedscan.stages import federated
+from fedscan.stages.job import job
+
+with job(snakemake.log[0]) as report:
+    folder = Path(snakemake.output.runs).parent
+    checkpoints = Path("results/checkpoints", folder.relative_to("results"))
+    partition = str(Path(snakemake.input[0]).parent)
+    settings = json.loads(snakemake.params.key)
+    federated.run(settings, partition, str(folder), str(checkpoints), report)
