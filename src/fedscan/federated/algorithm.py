@@ -48,9 +48,10 @@ class Step(NamedTuple):
 
 
 class LocalResult(NamedTuple):
-    """A finished local phase: the iterate and the mean of the steps' observations, if any."""
+    """A finished local phase: iterate, iterate minus global, mean of the steps' observations."""
 
     params: Params
+    update: Params
     observation: Params | None
 
 

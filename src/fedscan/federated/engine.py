@@ -12,7 +12,7 @@ import torch
 from fedscan.federated.algorithm import Algorithm, LocalContext, Message, State
 from fedscan.federated.local_phase import Diverged, LocalOutcome, local_phase
 from fedscan.federated.problem import Problem
-from fedscan.params.algebra import Params, all_finite, subtract, weighted_mean
+from fedscan.params.algebra import Params, all_finite, weighted_mean
 
 LocalPhase = Callable[[Problem, Algorithm, LocalContext, int], LocalOutcome]
 
@@ -107,10 +107,13 @@ def _round(
         message, next_state = algorithm.client_message(outcome.result, context)
         messages.append(message)
         client_states.append(next_state)
-        updates.append(subtract(outcome.result.params, state.params))
+        updates.append(outcome.result.update)
         outcomes.append(outcome)
     weights = problem.weights
     message = {entry: weighted_mean([m[entry] for m in messages], weights) for entry in messages[0]}
+    # Most methods send the update itself: its mean is then known already.
+    sent = all(m["update"] is update for m, update in zip(messages, updates, strict=True))
+    mean_update = message["update"] if sent else weighted_mean(updates, weights)
     step = algorithm.server_update(state.params, state.server, message, round_index)
     if not all_finite(step.params):
         raise Diverged("non-finite global parameters", round_index, None)
@@ -121,7 +124,7 @@ def _round(
         RunState(round_index, step.params, step.state, tuple(client_states)),
         state.params,
         tuple(updates),
-        weighted_mean(updates, weights),
+        mean_update,
         tuple(outcomes),
         val_loss,
         step.internals,

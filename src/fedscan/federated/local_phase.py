@@ -11,11 +11,18 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.utils import get_total_norm
 
 from fedscan.federated.algorithm import Algorithm, LocalContext, LocalResult
 from fedscan.federated.problem import Problem
-from fedscan.params.algebra import Params, add, all_finite, clone, multiply
+from fedscan.params.algebra import (
+    Params,
+    add,
+    all_finite,
+    clone,
+    multiply,
+    norm_tensor,
+    subtract,
+)
 
 # Dynamic loss scaling as in torch.amp.GradScaler.
 GROWTH, BACKOFF, GROWTH_INTERVAL = 2.0, 0.5, 2000
@@ -84,9 +91,9 @@ def local_phase(
         if step.observation is not None:
             observed = step.observation if observed is None else add(observed, step.observation)
         norms.append(_apply(optimizer, params, step.direction, problem.clip_norm))
-    outcome = LocalOutcome(
-        LocalResult(params, _mean(observed, len(norms))), _stack(losses), _stack(norms), skipped
-    )
+    update = subtract(params, context.global_params)
+    result = LocalResult(params, update, _mean(observed, len(norms)))
+    outcome = LocalOutcome(result, _stack(losses), _stack(norms), skipped)
     _require_finite(outcome, context.round_index, client)
     return outcome
 
@@ -96,10 +103,10 @@ def _apply(
 ) -> Tensor:
     """Clip and take one step in place on the private copy; return the norm before clipping."""
     gradients = [direction[name] for name in params]
-    norm = get_total_norm(gradients)
+    norm = norm_tensor(direction)
     if clip_norm is not None:
         # As torch.nn.utils.clip_grad_norm_, but on new tensors: a direction may be kept elsewhere.
-        factor = torch.clamp(clip_norm / (norm + CLIP_EPS), max=1.0)
+        factor = torch.clamp(clip_norm / (norm + CLIP_EPS), max=1.0).to(gradients[0].dtype)
         gradients = [gradient * factor for gradient in gradients]
     for tensor, gradient in zip(params.values(), gradients, strict=True):
         tensor.grad = gradient

@@ -82,13 +82,11 @@ def _as_table(
 
 
 def _values(series: pd.Series, field: pa.Field) -> list[Any]:
-    """Return Python values; in nullable text and integer columns pandas' NaN means null."""
-    values = series.tolist()
-    if field.nullable and not pa.types.is_floating(field.type):
-        return [None if value is None or value != value else value for value in values]
-    if pa.types.is_integer(field.type):
-        return [int(value) if value == int(value) else value for value in values]
-    return values
+    """Return Python values; pandas' NA and, in nullable columns, NaN mean null."""
+    missing = series.isna() if field.nullable else series.map(lambda value: value is pd.NA)
+    return [
+        None if absent else value for value, absent in zip(series.tolist(), missing, strict=True)
+    ]
 
 
 def read(path: str | os.PathLike[str], table: str) -> pa.Table:

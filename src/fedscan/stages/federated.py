@@ -24,7 +24,7 @@ from fedscan.models.language_model import Architecture
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 from fedscan.seeds import derive
 from fedscan.stages import run_rows, run_state
-from fedscan.stages.job import Log
+from fedscan.stages.job import Log, keep_freed_memory
 from fedscan.stages.sequences import read_clients
 
 TABLES = ("runs", "rounds", "clients")
@@ -45,6 +45,7 @@ def run(
         report: the job's log.
     """
     torch.set_num_threads(settings["training"]["threads"])
+    keep_freed_memory()
     bench = _Bench(settings, partition)
     kept = _kept_rows(bench, folder, report)
     for index, hyperparameters in enumerate(settings["values"]):

@@ -1,6 +1,7 @@
 """The surroundings of a stage: its log, its errors and its progress on a terminal."""
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import sys
@@ -12,6 +13,9 @@ from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+# glibc's malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
 class Log:
@@ -60,6 +64,18 @@ def job(log: str | os.PathLike[str]) -> Iterator[Log]:
         except BaseException:
             report(traceback.format_exc())
             raise
+
+
+def keep_freed_memory() -> None:
+    """Let glibc reuse freed tensors instead of returning them to the kernel.
+
+    Every large tensor otherwise costs a page fault per 4 KiB: a quarter of a training step of the
+    paper's model. Changes speed only; other C libraries are left alone.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, 1 << 30)
+        mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from fedscan.federated.algorithm import (
     State,
     Step,
 )
-from fedscan.params.algebra import Params, add, subtract
+from fedscan.params.algebra import Params, add
 
 
 def fedavg() -> Algorithm:
@@ -63,7 +63,7 @@ def send_update(result: LocalResult, context: LocalContext) -> tuple[Message, St
     Returns:
         Message with ``"update"``, and the unchanged client state.
     """
-    return {"update": subtract(result.params, context.global_params)}, context.client_state
+    return {"update": result.update}, context.client_state
 
 
 def add_mean_update(params: Params, state: State, message: Message, round_index: int) -> ServerStep:

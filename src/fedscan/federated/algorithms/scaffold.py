@@ -63,7 +63,7 @@ def scaffold(
         return Step(loss, add(gradient, shift, correction_scale), observation)
 
     def client_message(result: LocalResult, context: LocalContext) -> tuple[Message, State]:
-        update = subtract(result.params, context.global_params)
+        update = result.update
         if not refreshes(context.round_index):
             return {"update": update}, context.client_state
         control = context.client_state["control"]

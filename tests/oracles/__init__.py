@@ -1,0 +1,1 @@
+"""Independent re-derivations: they import nothing from the unit they judge."""
