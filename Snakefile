@@ -26,3 +26,5 @@ rule all:
         "results/compare/comparison.parquet",
         "results/compare/validation_curves.png",
         "results/check/checks.parquet",
+        # Named here, not only as inputs of compare: a deleted table is then made again.
+        expand("results/federated/{job}/{table}.parquet", job=JOBS, table=JOB_TABLES),

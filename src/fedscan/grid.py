@@ -157,6 +157,15 @@ def jobs(all_runs: Sequence[Run]) -> dict[str, list[Run]]:
     return {job_path(job): members for job, members in grouped.items()}
 
 
+def path_pattern() -> str:
+    """Return the pattern of job paths, with the fields as placeholders.
+
+    Returns:
+        ``backbone={backbone}/clients={clients}/...``.
+    """
+    return "/".join(f"{key}={{{field}}}" for key, field in PATH_KEYS)
+
+
 def job_path(job: Job) -> str:
     """Return the job's folder below results/federated, in hive style.
 
@@ -166,7 +175,7 @@ def job_path(job: Job) -> str:
     Returns:
         ``backbone=mamba2/clients=4/setting=1/depth=4/E=64/beta=0.7/algorithm=fedprox/seed=0``.
     """
-    return "/".join(f"{key}={axis_label(getattr(job, field))}" for key, field in PATH_KEYS)
+    return path_pattern().format(**{k: axis_label(v) for k, v in job._asdict().items()})
 
 
 def labels(all_runs: Sequence[Run]) -> dict[str, list[str]]:

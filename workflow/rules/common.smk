@@ -27,12 +27,12 @@ except ValueError as error:
 RUNS = grid.runs(CONFIG["studies"])
 JOBS = grid.jobs(RUNS)
 LABELS = grid.labels(RUNS)
+SPLITS = ["train", "validation"]
+JOB_TABLES = ["runs", "rounds", "clients"]
 SETTINGS = CONFIG["partition"]["settings"]
 # In a fixed order: it decides the order in which synthetic documents are made.
 DOMAINS = sorted({domain for run in RUNS for domain in SETTINGS[run.job.setting]})
-JOB_PATTERN = (
-    "/".join(f"{key}={{{field}}}" for key, field in grid.PATH_KEYS) if JOBS else ""
-)
+JOB_PATTERN = grid.path_pattern()
 PARTITIONS = {
     grid.partition_path(j.setting, j.beta, j.clients): j
     for j in (members[0].job for members in JOBS.values())
@@ -47,3 +47,38 @@ def stage_key(stage, choices=None, **values):
     """One canonical string per rule: exactly the keys it uses, their values, its code."""
     code = code_fingerprint(f"fedscan.stages.{stage}", choices)
     return canonical_json({"code": code, **values})
+
+
+def partition_of(wildcards):
+    return grid.partition_path(wildcards.setting, wildcards.beta, wildcards.clients)
+
+
+def partition_key(wildcards):
+    job = PARTITIONS[partition_of(wildcards)]
+    return stage_key(
+        "partition",
+        domains=SETTINGS[job.setting],
+        clients=job.clients,
+        beta=job.beta,
+        train_val_split=CONFIG["partition"]["train_val_split"],
+    )
+
+
+def partition_files(wildcards):
+    path = partition_of(wildcards)
+    return [f"results/partition/{path}/{split}.parquet" for split in SPLITS]
+
+
+def federated_key(wildcards):
+    runs = JOBS[JOB_PATTERN.format(**wildcards)]
+    return stage_key(
+        "federated",
+        choices={"fedscan.federated.algorithms": wildcards.algorithm},
+        job=runs[0].job._asdict(),
+        values=[dict(run.hyperparameters) for run in runs],
+        training=CONFIG["training"],
+        model=CONFIG["model"],
+        data_source=CONFIG["data"]["source"],
+        tokenizer=CONFIG["tokenizer"]["name"],
+        **CONFIG["workflow"],
+    )

@@ -1,27 +1,3 @@
-def federated_job(wildcards):
-    return "/".join(f"{key}={getattr(wildcards, field)}" for key, field in grid.PATH_KEYS)
-
-
-def federated_key(wildcards):
-    runs = JOBS[federated_job(wildcards)]
-    return stage_key(
-        "federated",
-        choices={"fedscan.federated.algorithms": wildcards.algorithm},
-        job=runs[0].job._asdict(),
-        values=[dict(run.hyperparameters) for run in runs],
-        training=CONFIG["training"],
-        model=CONFIG["model"],
-        data_source=CONFIG["data"]["source"],
-        tokenizer=CONFIG["tokenizer"]["name"],
-        **CONFIG["workflow"],
-    )
-
-
-def partition_files(wildcards):
-    path = grid.partition_path(wildcards.setting, wildcards.beta, wildcards.clients)
-    return [f"results/partition/{path}/{name}.parquet" for name in ("train", "validation")]
-
-
 rule federated:
     message:
         "Training {wildcards.algorithm}: setting {wildcards.setting}, beta {wildcards.beta}, depth {wildcards.depth}, E {wildcards.local_steps}, seed {wildcards.seed}"

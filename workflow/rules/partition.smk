@@ -22,7 +22,7 @@ rule tokens:
         expand(
             "results/tokens/domain={domain}/{split}.parquet",
             domain=DOMAINS,
-            split=["train", "validation"],
+            split=SPLITS,
         ),
         documents="results/tokens/documents.parquet",
         manifest="results/tokens/manifest.json",
@@ -41,18 +41,6 @@ rule tokens:
         "../../environment.yml"
     script:
         "../scripts/tokens.py"
-
-
-def partition_key(wildcards):
-    path = grid.partition_path(wildcards.setting, wildcards.beta, wildcards.clients)
-    job = PARTITIONS[path]
-    return stage_key(
-        "partition",
-        domains=SETTINGS[job.setting],
-        clients=job.clients,
-        beta=job.beta,
-        train_val_split=CONFIG["partition"]["train_val_split"],
-    )
 
 
 rule partition:

@@ -122,31 +122,17 @@ def partition(
     caps, limiter = budgets(pools, domains, clients, train_share)
     left = {domain: domain_sizes(pools[domain], train_share) for domain in domains}
     first = {domain: dict.fromkeys(SPLITS, 0) for domain in domains}
-    holdings = []
+    holdings: list[Holding] = []
     for client in range(clients):
         primary = domains[client % len(domains)]
+        shares = {d: share for d, share in mixture(domains, primary, beta).items() if share}
         for split in SPLITS:
-            held = 0
-            for domain, share in mixture(domains, primary, beta).items():
-                if not share:
-                    continue
-                requested = round(share * caps[split])
-                count = min(requested, left[domain][split])
-                start = first[domain][split]
-                holdings.append(
-                    Holding(
-                        client,
-                        primary,
-                        domain,
-                        split,
-                        float(share),
-                        caps[split],
-                        limiter,
-                        requested,
-                        start,
-                        count,
-                    )
-                )
+            cap, held = caps[split], 0
+            for domain, share in shares.items():
+                wanted, start = round(share * cap), first[domain][split]
+                count = min(wanted, left[domain][split])
+                facts = (client, primary, domain, split, float(share), cap, limiter)
+                holdings.append(Holding(*facts, wanted, start, count))
                 left[domain][split] -= count
                 first[domain][split] += count
                 held += count

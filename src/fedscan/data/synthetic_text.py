@@ -34,9 +34,9 @@ class Writer:
         """Return an integer in [low, high]."""
         return low + self.stream.below(high - low + 1)
 
-    def pick(self, options: tuple[str, ...] | list[str]) -> str:
-        """Return one of the options."""
-        return options[self.stream.below(len(options))]
+    def pick(self, choices: tuple[str, ...] | list[str]) -> str:
+        """Return one of the choices."""
+        return choices[self.stream.below(len(choices))]
 
     def noun(self) -> str:
         """Return a noun, often one of the document's topic."""

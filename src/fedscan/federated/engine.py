@@ -85,34 +85,30 @@ def run(
         state = result.state
 
 
+class _Returned(NamedTuple):
+    """What one client sends and keeps."""
+
+    outcome: LocalOutcome
+    message: Message
+    state: State
+
+
 @torch.no_grad()
 def _round(
     problem: Problem, algorithm: Algorithm, state: RunState, phase: LocalPhase
 ) -> RoundResult:
     round_index = state.round_index + 1
-    messages: list[Message] = []
-    client_states: list[State] = []
-    updates: list[Params] = []
-    outcomes: list[LocalOutcome] = []
-    for client, client_state in enumerate(state.clients):
-        context = LocalContext(
-            state.params,
-            state.server,
-            client_state,
-            round_index,
-            problem.local_steps,
-            problem.learning_rate,
-        )
-        outcome = phase(problem, algorithm, context, client)
-        message, next_state = algorithm.client_message(outcome.result, context)
-        messages.append(message)
-        client_states.append(next_state)
-        updates.append(outcome.result.update)
-        outcomes.append(outcome)
+    returned = [
+        _client(problem, algorithm, state, phase, client) for client in range(len(state.clients))
+    ]
     weights = problem.weights
-    message = {entry: weighted_mean([m[entry] for m in messages], weights) for entry in messages[0]}
+    message = {
+        entry: weighted_mean([r.message[entry] for r in returned], weights)
+        for entry in returned[0].message
+    }
+    updates = tuple(r.outcome.result.update for r in returned)
     # Most methods send the update itself: its mean is then known already.
-    sent = all(m["update"] is update for m, update in zip(messages, updates, strict=True))
+    sent = all(r.message["update"] is r.outcome.result.update for r in returned)
     mean_update = message["update"] if sent else weighted_mean(updates, weights)
     step = algorithm.server_update(state.params, state.server, message, round_index)
     if not all_finite(step.params):
@@ -121,11 +117,26 @@ def _round(
     if not val_loss < float("inf"):
         raise Diverged("non-finite validation loss", round_index, None)
     return RoundResult(
-        RunState(round_index, step.params, step.state, tuple(client_states)),
+        RunState(round_index, step.params, step.state, tuple(r.state for r in returned)),
         state.params,
-        tuple(updates),
+        updates,
         mean_update,
-        tuple(outcomes),
+        tuple(r.outcome for r in returned),
         val_loss,
         step.internals,
     )
+
+
+def _client(
+    problem: Problem, algorithm: Algorithm, state: RunState, phase: LocalPhase, client: int
+) -> _Returned:
+    context = LocalContext(
+        state.params,
+        state.server,
+        state.clients[client],
+        state.round_index + 1,
+        problem.local_steps,
+        problem.learning_rate,
+    )
+    outcome = phase(problem, algorithm, context, client)
+    return _Returned(outcome, *algorithm.client_message(outcome.result, context))

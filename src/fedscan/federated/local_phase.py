@@ -125,11 +125,15 @@ def _stack(scalars: Sequence[Tensor]) -> Tensor:
 
 
 def _require_finite(outcome: LocalOutcome, round_index: int, client: int) -> None:
-    for name, values in (("loss", outcome.losses), ("gradient", outcome.norms)):
-        bad = (~torch.isfinite(values)).nonzero()
-        if len(bad):
-            step = int(bad[0]) + 1
-            raise Diverged(f"non-finite {name} in local step {step}", round_index, client)
+    bad = []
+    for order, (name, values) in enumerate((("loss", outcome.losses), ("gradient", outcome.norms))):
+        steps = (~torch.isfinite(values)).nonzero()
+        if len(steps):
+            bad.append((int(steps[0]) + 1, order, name))
+    if bad:
+        # The earliest step is the cause; within a step the loss comes before its gradient.
+        step, _, name = min(bad)
+        raise Diverged(f"non-finite {name} in local step {step}", round_index, client)
     if not len(outcome.norms):
         raise Diverged("every local step overflowed float16", round_index, client)
     if not all_finite(outcome.result.params):

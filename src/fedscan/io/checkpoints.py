@@ -27,8 +27,9 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], record:
         arrays: name -> array.
         record: JSON-like data; NaN and infinities are allowed.
     """
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    metadata = {"format": FORMAT, "record": json.dumps(record, sort_keys=True)}
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    # One key: safetensors writes several in an order that changes from run to run.
+    metadata = {FORMAT: json.dumps(record, sort_keys=True)}
     with replacing(path) as temporary:
         save_file(contiguous, temporary, metadata=metadata)
 
@@ -51,8 +52,6 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{path}: damaged checkpoint ({error}); delete it to start over") from None
-    if metadata.get("format") != FORMAT:
-        raise ValueError(
-            f"{path}: checkpoint format {metadata.get('format')!r}, expected {FORMAT!r}"
-        )
-    return arrays, json.loads(metadata["record"])
+    if FORMAT not in metadata:
+        raise ValueError(f"{path}: not a checkpoint of format {FORMAT!r}; its keys: {[*metadata]}")
+    return arrays, json.loads(metadata[FORMAT])

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedscan.federated import engine
-from fedscan.federated.local_phase import Diverged
+from fedscan.federated.local_phase import Diverged, LocalOutcome
 from fedscan.federated.problem import Problem
 from fedscan.grid import value_label
 from fedscan.io.provenance import canonical_json
-from fedscan.measure.drift import drift
+from fedscan.measure.drift import Drift, drift
 
 LAST_ROUNDS = 10
 
@@ -112,24 +112,10 @@ class Record:
             result.state.params,
         )
         index = result.state.round_index
-        clients = []
-        for client, outcome in enumerate(result.outcomes):
-            loss = float(outcome.losses.mean())
-            clipped = 0 if problem.clip_norm is None else outcome.norms > problem.clip_norm
-            clients.append(
-                {
-                    "value": value,
-                    "round": index,
-                    "client": client,
-                    "train_loss": loss,
-                    "train_ppl": perplexity(loss),
-                    "gradient_norm": float(outcome.norms.mean()),
-                    "clipped_steps": int(np.sum(np.asarray(clipped))),
-                    "skipped_steps": outcome.skipped_steps,
-                    "client_drift": moved.client_drift[client],
-                    "cosine_to_mean": moved.cosine_to_mean[client],
-                }
-            )
+        clients = [
+            _client_row(value, index, client, outcome, moved, problem.clip_norm)
+            for client, outcome in enumerate(result.outcomes)
+        ]
         self.clients += clients
         self.rounds.append(
             {
@@ -192,6 +178,30 @@ class Record:
             **facts,
         }
         return Rows(run, self.rounds, self.clients)
+
+
+def _client_row(
+    value: str,
+    index: int,
+    client: int,
+    outcome: LocalOutcome,
+    moved: Drift,
+    clip_norm: float | None,
+) -> dict[str, Any]:
+    loss = float(outcome.losses.mean())
+    clipped = 0 if clip_norm is None else int((outcome.norms > clip_norm).sum())
+    return {
+        "value": value,
+        "round": index,
+        "client": client,
+        "train_loss": loss,
+        "train_ppl": perplexity(loss),
+        "gradient_norm": float(outcome.norms.mean()),
+        "clipped_steps": clipped,
+        "skipped_steps": outcome.skipped_steps,
+        "client_drift": moved.client_drift[client],
+        "cosine_to_mean": moved.cosine_to_mean[client],
+    }
 
 
 def _mean(values: Sequence[float]) -> float:

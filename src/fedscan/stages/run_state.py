@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedscan.federated import engine
 from fedscan.federated.algorithm import Algorithm, State
@@ -44,8 +42,7 @@ def restore(
         report(f"starting over: {path.name} was made under another configuration, data or code")
         return start, Record()
     report(f"resuming after round {record['round']}")
-    device = next(iter(start.params.values())).device
-    trees = _unflatten(arrays, device)
+    trees = _unflatten(arrays, start.params)
     clients = tuple(trees.get(f"client{k}", {}) for k in range(len(start.clients)))
     state = engine.RunState(
         record["round"], trees["global"]["params"], trees.get("server", {}), clients
@@ -86,10 +83,15 @@ def to_arrays(params: Params) -> dict[str, np.ndarray]:
     return {name: tensor.detach().cpu().numpy() for name, tensor in params.items()}
 
 
-def _unflatten(arrays: Mapping[str, np.ndarray], device: torch.device) -> dict[str, dict[str, Any]]:
-    trees: dict[str, dict[str, dict[str, Tensor]]] = {}
-    for key, array in arrays.items():
-        tree, part, name = key.split("/", 2)
-        tensor = torch.from_numpy(array).to(device)
-        trees.setdefault(tree, {}).setdefault(part, {})[name] = tensor
+def _unflatten(arrays: Mapping[str, np.ndarray], like: Params) -> dict[str, dict[str, Params]]:
+    """Rebuild the trees, with names in the order of ``like``: sums over names depend on it."""
+    parts = dict.fromkeys(key.rsplit("/", 1)[0] for key in sorted(arrays))
+    trees: dict[str, dict[str, Params]] = {}
+    for part in parts:
+        tree, name = part.split("/")
+        # Copies in torch's own, aligned memory: matrix products may round differently elsewhere.
+        trees.setdefault(tree, {})[name] = {
+            key: torch.from_numpy(arrays[f"{part}/{key}"]).clone().to(tensor.device)
+            for key, tensor in like.items()
+        }
     return trees

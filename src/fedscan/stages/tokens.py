@@ -12,6 +12,7 @@ from fedscan.data.collect import Collected, collect
 from fedscan.data.packing import Packed, split_and_pack
 from fedscan.data.partition import exact
 from fedscan.data.sources import SOURCES, local
+from fedscan.data.tokenizer import Tokenizer
 from fedscan.data.tokenizers import TOKENIZERS
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
@@ -46,18 +47,7 @@ def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
         quota,
     )
     share = exact(partition["train_val_split"])
-    manifest: dict[str, Any] = {
-        "source": data["source"],
-        "seed": data["seed"],
-        "files": _files(data),
-        "tokenizer": tokenizer.name,
-        "tokenizer_sha256": tokenizer.sha256,
-        "vocab_size": tokenizer.vocab_size,
-        "eos": tokenizer.eos,
-        "sequence_length": length,
-        "records": {f"{d or '-'}: {o}": n for (d, o), n in collected.outcomes.items()},
-        "domains": {},
-    }
+    manifest = _head(settings, tokenizer, collected)
     provenance = {"settings": _without_paths(settings), "versions": versions()}
     for domain in settings["domains"]:
         documents = collected.documents[domain]
@@ -73,6 +63,23 @@ def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
     ]
     parquet.write(f"{folder}/documents.parquet", "documents", rows, provenance)
     atomic.write_text(f"{folder}/manifest.json", json.dumps(manifest, indent=2, sort_keys=True))
+
+
+def _head(
+    settings: Mapping[str, Any], tokenizer: Tokenizer, collected: Collected
+) -> dict[str, Any]:
+    return {
+        "source": settings["data"]["source"],
+        "seed": settings["data"]["seed"],
+        "files": _files(settings["data"]),
+        "tokenizer": tokenizer.name,
+        "tokenizer_sha256": tokenizer.sha256,
+        "vocab_size": tokenizer.vocab_size,
+        "eos": tokenizer.eos,
+        "sequence_length": settings["partition"]["sequence_length"],
+        "records": {f"{d or '-'}: {o}": n for (d, o), n in collected.outcomes.items()},
+        "domains": {},
+    }
 
 
 def _files(data: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,191 @@
+"""Local files: every kind of container, every kind of damage."""
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from fedscan.data.records import (
+    EMPTY_TEXT,
+    KEPT,
+    NO_DOMAIN,
+    NO_TEXT,
+    UNKNOWN_DOMAIN,
+    UNUSED_DOMAIN,
+)
+from fedscan.data.sources import local
+
+
+def line(text="some text", meta="RedPajamaC4", **extra):
+    meta = {"redpajama_set_name": meta} if isinstance(meta, str) else meta
+    return json.dumps({"text": text, "meta": meta, **extra})
+
+
+def read(path):
+    return list(local.records([], 0, paths=[str(path)]))
+
+
+def outcomes(path):
+    return [record.outcome for record in read(path)]
+
+
+def write(path, *lines, end="\n"):
+    path.write_bytes((end.join(lines) + end).encode("utf-8"))
+    return path
+
+
+def test_containers_and_folders(tmp_path):
+    content = "\n".join([line("one"), line("two", "RedPajamaGithub")]).encode()
+    (tmp_path / "a.jsonl").write_bytes(content)
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(content) + gzip.compress(b"\n" + content))
+    packed = zstandard.ZstdCompressor().compress(content + b"\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "c.jsonl.zst").write_bytes(packed + packed)
+    rows = [{"text": "five", "meta": {"redpajama_set_name": "RedPajamaArXiv"}}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "d.parquet")
+    (tmp_path / "README.md").write_text("not data")
+    found = read(tmp_path)
+    assert [r.text for r in found] == ["one", "two"] * 3 + ["five"] + ["one", "two"] * 2
+    assert [r.text for r in read(tmp_path / "**" / "*.zst")] == ["one", "two"] * 2
+    assert {r.domain for r in found} == {"c4", "github", "arxiv"}
+
+
+def test_drops_are_classified(tmp_path):
+    file = write(
+        tmp_path / "x.jsonl",
+        line(""),
+        line("\n"),
+        line(None),
+        json.dumps({"meta": {"redpajama_set_name": "RedPajamaC4"}}),
+        json.dumps({"text": "x"}),
+        line(meta=None),
+        line(meta={}),
+        line(meta="RedPajamaBook"),
+        line(meta="RedPajamaMystery"),
+        line(),
+    )
+    assert outcomes(file) == [
+        *[EMPTY_TEXT] * 2,
+        *[NO_TEXT] * 2,
+        *[NO_DOMAIN] * 3,
+        UNUSED_DOMAIN,
+        UNKNOWN_DOMAIN,
+        KEPT,
+    ]
+
+
+def test_what_is_unusual_but_fine(tmp_path):
+    file = tmp_path / "x.jsonl"
+    content = [
+        "\ufeff" + line("bom"),
+        "",
+        line("extra", other=[1, {"a": None}]),
+        line("u\u2028v\u0000w"),
+        '{"text": "a\\ud83d", "meta": "{\\"redpajama_set_name\\": \\"RedPajamaC4\\"}"}',
+        line("m" * 3_000_000),
+        '{"text": "first", "text": "last", "meta": {"redpajama_set_name": "RedPajamaC4"}}',
+    ]
+    file.write_bytes("\r\n".join(content).encode())
+    texts = [record.text for record in read(file)]
+    assert texts[:4] == ["bom", "extra", "u\u2028v\u0000w", "a\ufffd"]
+    assert len(texts[4]) == 3_000_000
+    assert texts[5] == "last"
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ('{"text": "x", "meta":', "not valid JSON"),
+        ("[1]", "expected a JSON object, found list"),
+        (line(5), "text must be a string, found int"),
+        (line(meta=["c4"]), "meta must be an object, found list"),
+        (json.dumps({"text": "x", "meta": "c4"}), "meta is text but not JSON"),
+        (line(meta={"redpajama_set_name": 3}), "redpajama_set_name must be a string, found int"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_malformed_lines_are_named(tmp_path, bad, words):
+    file = write(tmp_path / "x.jsonl", line(), line(), bad, line())
+    records = local.records([], 0, paths=[str(file)])
+    assert next(records).outcome == next(records).outcome == KEPT
+    with pytest.raises(ValueError, match=r"x\.jsonl:3: ") as error:
+        next(records)
+    assert words in str(error.value)
+
+
+def test_bytes_that_are_not_utf8_are_named(tmp_path):
+    file = tmp_path / "x.jsonl"
+    file.write_bytes(line().encode() + b"\n" + line("caf@").encode().replace(b"@", b"\xe9"))
+    with pytest.raises(ValueError, match=r"x\.jsonl:2: not UTF-8"):
+        read(file)
+
+
+def compressed(rows):
+    # Incompressible text, so that the frame has several blocks.
+    text = "\n".join(
+        line(str(zstandard.ZstdCompressor().compress(bytes([i % 251] * i)))[:900])
+        for i in range(rows)
+    )
+    return zstandard.ZstdCompressor(level=1).compress(text.encode())
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.999])
+def test_truncated_zstd_is_detected(tmp_path, keep):
+    data = compressed(3000)
+    file = tmp_path / "x.jsonl.zst"
+    file.write_bytes(data[: int(len(data) * keep)])
+    with pytest.raises(ValueError, match=r"x\.jsonl\.zst"):
+        read(file)
+
+
+def test_zstd_cut_at_a_block_boundary_is_detected(tmp_path):
+    # Flushed blocks, no end of frame: bulk readers return these rows without a word.
+    compressor = zstandard.ZstdCompressor().compressobj()
+    data = compressor.compress((line() + "\n").encode() * 1000)
+    data += compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    file = tmp_path / "x.jsonl.zst"
+    file.write_bytes(data)
+    with pytest.raises(ValueError, match="truncated: its last zstd frame is not finished"):
+        read(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("x.jsonl.gz", gzip.compress(b"{}" * 9999)[:-9], "truncated"),
+        ("x.jsonl.gz", b"plain", "not valid gzip"),
+        ("x.jsonl.zst", b"plain text", "not valid zstd"),
+        ("x.jsonl.zst", b"version https://git-lfs.github.com/spec/v1\noid", "git lfs pull"),
+        ("x.parquet", b"PAR1garbage", "not a whole Parquet file"),
+        ("x.txt", b"text", "no file has a name fedscan reads"),
+    ],
+)
+def test_damaged_files(tmp_path, name, content, words):
+    file = tmp_path / name
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=name.replace(".", r"\.")) as error:
+        read(file)
+    assert words in str(error.value)
+
+
+def test_an_empty_file_has_no_records(tmp_path):
+    (tmp_path / "x.jsonl").write_bytes(b"")
+    assert read(tmp_path) == []
+
+
+def test_paths_that_match_nothing():
+    with pytest.raises(ValueError, match="'nowhere/\\*': no file exists"):
+        local.find_files(["nowhere/*"])
+
+
+def test_parquet_columns_and_rows_are_named(tmp_path):
+    file = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"content": ["a"]}), file)
+    with pytest.raises(ValueError, match="no column 'meta'; its columns: content"):
+        read(file)
+    pq.write_table(pa.table({"text": ["a", "b"], "meta": ["null", "oops"]}), file)
+    with pytest.raises(ValueError, match="row 2: meta is text but not JSON"):
+        read(file)

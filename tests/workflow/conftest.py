@@ -1,0 +1,118 @@
+"""A copy of the workflow in a folder of its own, with a configuration that takes seconds."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+TINY = {
+    "partition": {
+        "sequence_length": 32,
+        "sequences_per_client": 20,
+        "settings": {1: ["arxiv", "github"]},
+    },
+    "model": {"d_model": 16, "d_state": 8, "headdim": 8, "attention_heads": 2, "chunk_size": 16},
+    "training": {"rounds": 2, "batch_size": 2},
+    "studies": {
+        "main": {
+            "clients": [2],
+            "settings": ["1"],
+            "depths": [1],
+            "local_steps": [2],
+            "betas": [0.7],
+            "seeds": [0],
+            "algorithms": ["fedavg", "fedprox"],
+            "hyperparameters": {"fedprox": {"mu": [0.001]}},
+        }
+    },
+}
+
+
+class Project:
+    """A copy of the project."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        for name in ("Snakefile", "environment.yml"):
+            shutil.copy(ROOT / name, self.folder / name)
+        for name in ("workflow", "config", "src"):
+            ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            shutil.copytree(ROOT / name, self.folder / name, ignore=ignore)
+        self.config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+        merge(self.config, TINY)
+        # A list of domains replaces the default's settings altogether.
+        self.config["partition"]["settings"] = TINY["partition"]["settings"]
+        self.save()
+
+    def save(self):
+        text = yaml.safe_dump(self.config, sort_keys=False)
+        (self.folder / "config/config.yaml").write_text(text)
+
+    def command(self, *arguments):
+        return [sys.executable, "-m", "snakemake", "--cores", "2", *arguments]
+
+    def environment(self):
+        return os.environ | {"PYTHONPATH": str(self.folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run(self, *arguments, check=True):
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        if check:
+            assert done.returncode == 0, done.stderr[-4000:]
+        return done
+
+    def planned(self, *arguments):
+        """Rule -> jobs that a dry run would execute."""
+        text = self.run("-n", "--quiet", "rules", *arguments).stdout
+        found = re.findall(r"^(\w+) +(\d+)$", text, flags=re.MULTILINE)
+        return {rule: int(count) for rule, count in found if rule not in ("total", "all")}
+
+    def edit(self, name, old, new):
+        file = self.folder / name
+        text = file.read_text()
+        assert old in text, (name, old)
+        file.write_text(text.replace(old, new, 1))
+
+    def results(self):
+        """Path -> bytes of every table."""
+        folder = self.folder / "results"
+        return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*.parquet")}
+
+
+def merge(base, override):
+    for key, value in override.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            merge(base[key], value)
+        else:
+            base[key] = value
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """A project whose run is complete; tests work on copies."""
+    project = Project(tmp_path_factory.mktemp("a folder ö"))
+    project.run()
+    return project
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    """A private copy of the finished project, metadata included."""
+    folder = tmp_path / "copy"
+    shutil.copytree(finished.folder, folder, symlinks=True, copy_function=shutil.copy2)
+    project = object.__new__(Project)
+    project.folder = folder
+    project.config = yaml.safe_load((folder / "config/config.yaml").read_text())
+    return project

@@ -1,0 +1,226 @@
+"""The workflow: a whole run, what reruns when, kills, and configurations that are refused."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pandas as pd
+import pytest
+import yaml
+
+from tests.workflow.conftest import ROOT, Project
+
+
+def test_a_run_ends_in_table_figure_and_checks(finished):
+    results = finished.folder / "results"
+    table = pd.read_parquet(results / "compare/comparison.parquet")
+    assert sorted(table["algorithm"]) == ["fedavg", "fedprox"]
+    assert table["change_percent"].notna().all()
+    assert set(table["data_source"]) == {"synthetic"}
+    assert (results / "compare/validation_curves.png").read_bytes()[:4] == b"\x89PNG"
+    assert "synthetic text" in (results / "compare/comparison.txt").read_text()
+    checks = pd.read_parquet(results / "check/checks.parquet")
+    assert checks["passed"].all()
+    assert len(set(checks["check"])) == 7
+    log = next((results / "logs/federated").rglob("seed=0.log")).read_text()
+    assert "round 2/2: train ppl" in log
+    assert "ETA" in log
+    assert not list((results / "checkpoints").rglob("*.safetensors"))
+
+
+def test_nothing_to_do_the_second_time(finished):
+    assert finished.planned() == {}
+
+
+DOWNSTREAM = {"compare": 1, "check": 1}
+
+
+def set_lr(project):
+    project.config["training"]["lr"] = 0.002
+    project.save()
+
+
+def swap_rounds_and_batch(project):
+    training = project.config["training"]
+    training["rounds"], training["eval_batch_size"] = training["eval_batch_size"], 2
+    project.save()
+
+
+def add_value(project):
+    project.config["studies"]["main"]["hyperparameters"]["fedprox"]["mu"] = [0.001, 0.01]
+    project.save()
+
+
+def add_seed(project):
+    project.config["studies"]["main"]["seeds"] = [0, 1]
+    project.save()
+
+
+def change_data_seed(project):
+    project.config["data"]["seed"] = 1
+    project.save()
+
+
+def respell(project):
+    text = (project.folder / "config/config.yaml").read_text()
+    assert "lr: 0.001\n" in text
+    text = text.replace("lr: 0.001\n", "lr: 1.0e-3  # the same number\n")
+    (project.folder / "config/config.yaml").write_text(text)
+
+
+def unused_hyperparameter(project):
+    project.config["studies"]["main"]["hyperparameters"]["fedsam"]["radius"] = [0.5]
+    project.save()
+
+
+def edit_fedprox(project):
+    project.edit(
+        "src/fedscan/federated/algorithms/fedprox.py",
+        "global_params), mu)",
+        "global_params), 2 * mu)",
+    )
+
+
+def comment(project):
+    project.edit("src/fedscan/federated/engine.py", "import torch\n", "import torch  # comment\n")
+
+
+def edit_figure(project):
+    project.edit("src/fedscan/analysis/curves.py", "alpha=0.15", "alpha=0.25")
+
+
+def edit_packing(project):
+    project.edit("src/fedscan/data/packing.py", "taken = split = 0", "split = taken = 0")
+
+
+@pytest.mark.parametrize(
+    ("change", "jobs"),
+    [
+        (set_lr, {"federated": 2} | DOWNSTREAM),
+        (swap_rounds_and_batch, {"federated": 2} | DOWNSTREAM),
+        (add_value, {"federated": 1} | DOWNSTREAM),
+        (add_seed, {"federated": 2} | DOWNSTREAM),
+        (change_data_seed, {"tokens": 1, "partition": 1, "federated": 2} | DOWNSTREAM),
+        (respell, {}),
+        (unused_hyperparameter, DOWNSTREAM),
+        (edit_fedprox, {"federated": 1} | DOWNSTREAM),
+        (comment, {}),
+        (edit_figure, DOWNSTREAM),
+        (edit_packing, {"tokens": 1, "partition": 1, "federated": 2} | DOWNSTREAM),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)  # fmt: skip
+def test_what_reruns_after_a_change(copy, change, jobs):
+    change(copy)
+    assert copy.planned() == jobs
+
+
+def test_deleting_one_output_reruns_its_job(copy):
+    next((copy.folder / "results/federated").rglob("algorithm=fedprox/*/runs.parquet")).unlink()
+    assert copy.planned() == {"federated": 1} | DOWNSTREAM
+
+
+def test_touching_code_without_changing_it_reruns_nothing(copy):
+    (copy.folder / "src/fedscan/federated/engine.py").touch()
+    assert copy.planned() == {}
+
+
+def test_a_new_value_keeps_the_rows_that_exist(copy):
+    before = next((copy.folder / "results/federated").rglob("algorithm=fedprox/*/rounds.parquet"))
+    rows = pd.read_parquet(before).query("value == 'mu=0.001'")
+    add_value(copy)
+    copy.run()
+    log = (copy.folder / "results/logs").joinpath(
+        *before.relative_to(copy.folder / "results").parts[:-2], "seed=0.log"
+    )
+    assert "mu=0.001: already in the tables" in log.read_text()
+    after = pd.read_parquet(before)
+    assert set(after["value"]) == {"mu=0.001", "mu=0.01"}
+    pd.testing.assert_frame_equal(rows, after.query("value == 'mu=0.001'"))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_workflow_continues_and_ends_with_the_same_bytes(tmp_path, how):
+    one, other = Project(tmp_path_dir(tmp_path, "cut")), Project(tmp_path_dir(tmp_path, "whole"))
+    for project in (one, other):
+        project.config["training"]["rounds"] = 40
+        project.config["studies"]["main"]["algorithms"] = ["fedavg"]
+        project.save()
+    process = subprocess.Popen(
+        one.command(),
+        cwd=one.folder,
+        env=one.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    checkpoint = one.folder / "results/checkpoints"
+    deadline = time.monotonic() + 120
+    while not list(checkpoint.rglob("*.safetensors")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(process.pid, how)
+    process.wait()
+    assert not list((one.folder / "results/federated").rglob("*.tmp"))
+    if how == signal.SIGKILL:
+        one.run("--unlock")
+    one.run("--rerun-incomplete")
+    log = next((one.folder / "results/logs/federated").rglob("seed=0.log")).read_text()
+    assert "resuming after round" in log
+    other.run()
+    assert one.results() == other.results()
+
+
+def tmp_path_dir(tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("training: {lr: 1e-3}\n", "bad.yaml:1: training.lr = '1e-3': expected a number"),
+        ("studies: {main: {settings: ['7']}}\n", "bad.yaml:1: studies.main.settings.0 = '7'"),
+        (
+            "data: {source: local, local: {paths: [nowhere]}}\n",
+            "data.local.paths: 'nowhere': no file exists",
+        ),
+    ],
+)
+def test_a_bad_configuration_stops_before_any_job_with_one_line(finished, text, message):
+    (finished.folder / "bad.yaml").write_text(text)
+    done = finished.run("-n", "--configfile", "bad.yaml", check=False)
+    assert done.returncode != 0
+    output = done.stdout + done.stderr
+    assert message in output
+    assert "Traceback" not in output
+
+
+def test_the_papers_grid_plans(finished, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "x.jsonl").write_text("{}\n")
+    text = (finished.folder / "config/paper.yaml").read_text()
+    text = text.replace("data/slimpajama", str(data))
+    settings = (finished.folder / "config/config.yaml").parent / "settings.yaml"
+    whole = yaml.safe_load((ROOT / "config/config.yaml").read_text())["partition"]["settings"]
+    settings.write_text(yaml.safe_dump({"partition": {"settings": whole}}))
+    (finished.folder / "paper.yaml").write_text(text)
+    jobs = finished.planned("--configfile", "paper.yaml", "config/settings.yaml")
+    # 72 x 9 x 3 jobs of the main grid; client counts 8, 16, 32; five other backbones
+    assert jobs["federated"] == 72 * 9 * 3 + 4 * 3 * 9 * 3 + 5 * 9 * 3
+    # settings x betas at K = 4, and settings x three more client counts at 0.7
+    assert jobs["partition"] == 12 + 12
+
+
+def test_lint_is_clean(finished):
+    assert finished.run("--lint").returncode == 0
+
+
+def test_the_snakemake_report_is_written(copy):
+    copy.run("--report", "report.html")
+    text = (copy.folder / "report.html").read_text()
+    assert "Comparison" in text
