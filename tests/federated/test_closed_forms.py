@@ -36,7 +36,7 @@ def test_fixed_points(name, hyperparameters, mu, six_digits):
     bs = [np.array([0.0]), np.array([1.0])]
     exact = oracle.averaging_fixed_point(As, bs, 0.05, 4, mu)
     assert exact[0] == pytest.approx(six_digits, abs=5e-7)
-    found = final(two_clients(), ALGORITHMS[name](**hyperparameters), 400).params["w"]
+    found = final(two_clients(), ALGORITHMS[name](**hyperparameters), 120).params["w"]
     assert found.item() == pytest.approx(exact[0], abs=1e-12)
 
 
@@ -52,7 +52,7 @@ def test_spd_fixed_point(mu):
     problem = spd_problem()
     As = [A.numpy() for A in problem._matrices]
     bs = [b.numpy() for b in problem._optima]
-    found = final(problem, ALGORITHMS["fedprox"](mu=mu), 500).params["w"].numpy()
+    found = final(problem, ALGORITHMS["fedprox"](mu=mu), 160).params["w"].numpy()
     exact = oracle.averaging_fixed_point(As, bs, 0.05, 5, mu)
     np.testing.assert_allclose(found, exact, atol=1e-12)
 
@@ -74,8 +74,8 @@ def test_scaffold_reaches_the_optimum_where_fedavg_does_not():
     As = [A.numpy() for A in problem._matrices]
     bs = [b.numpy() for b in problem._optima]
     best = oracle.optimum(As, bs)
-    corrected = final(problem, ALGORITHMS["scaffold"](**SCAFFOLD), 400).params["w"].numpy()
-    plain = final(problem, ALGORITHMS["fedavg"](), 400).params["w"].numpy()
+    corrected = final(problem, ALGORITHMS["scaffold"](**SCAFFOLD), 120).params["w"].numpy()
+    plain = final(problem, ALGORITHMS["fedavg"](), 120).params["w"].numpy()
     assert np.abs(corrected - best).max() < 1e-10
     assert np.abs(plain - best).max() > 1e-3
 
@@ -214,3 +214,118 @@ def test_weights_are_applied():
     optima = [torch.tensor([0.0], dtype=torch.float64), torch.tensor([4.0], dtype=torch.float64)]
     problem = QuadraticProblem([eye, eye], optima, 1, 1.0, weights=[0.25, 0.75])
     assert final(problem, ALGORITHMS["fedavg"](), 1).params["w"].item() == 3.0
+
+
+def two_tensors(*values):
+    return {"update": {"w": torch.tensor(values, dtype=torch.float64)}}
+
+
+def server_steps(algorithm, updates):
+    """Global parameters after each server step from zero, for scalar mean updates."""
+    params = {"w": torch.zeros(1, dtype=torch.float64)}
+    state, found = algorithm.init_server(params), []
+    for index, update in enumerate(updates, start=1):
+        params, state, _ = algorithm.server_update(params, state, two_tensors(update), index)
+        found.append(params["w"].item())
+    return found
+
+
+def test_diloco_by_hand():
+    # a = 0.7, b = 0.9, d = 1: steps 1.33, 1.897, 2.4073
+    found = server_steps(ALGORITHMS["diloco"](outer_lr=0.7, outer_momentum=0.9), [1.0] * 3)
+    np.testing.assert_allclose(found, [1.33, 3.227, 5.6343], rtol=1e-14)
+
+
+def test_diloco_is_torchs_nesterov():
+    rng = np.random.default_rng(0)
+    updates = rng.normal(size=50)
+    weight = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    sgd = torch.optim.SGD([weight], lr=0.3, momentum=0.9, nesterov=True)
+    expected = []
+    for update in updates:
+        weight.grad = torch.tensor([-update], dtype=torch.float64)
+        sgd.step()
+        expected.append(weight.item())
+    algorithm = ALGORITHMS["diloco"](outer_lr=0.3, outer_momentum=0.9)
+    np.testing.assert_allclose(server_steps(algorithm, updates), expected, atol=1e-13)
+
+
+def exp_step(updates, epsilon, weights=None):
+    algorithm = ALGORITHMS["fedexp"](epsilon=epsilon)
+    weights = weights or [1 / len(updates)] * len(updates)
+    zero = {"w": torch.zeros(2, dtype=torch.float64)}
+    messages = []
+    for update in updates:
+        tensor = {"w": torch.tensor(update, dtype=torch.float64)}
+        context = LocalContext(zero, {}, {}, 1, 1, 0.1)
+        messages.append(algorithm.client_message(LocalResult(tensor, tensor, None), context)[0])
+    mean = {
+        entry: {
+            k: sum(p * m[entry][k] for p, m in zip(weights, messages, strict=True))
+            for k in messages[0][entry]
+        }
+        for entry in messages[0]
+    }
+    return algorithm.server_update(zero, {}, mean, 1)
+
+
+@pytest.mark.parametrize(
+    ("updates", "epsilon", "eta"),
+    [
+        ([[1.0, 2.0]] * 3, 1e-3, 1.0),
+        # M orthogonal equal updates: M/2 up to epsilon
+        ([[2.0, 0.0], [0.0, 2.0]], 1e-12, 1.0),
+        ([[1.0, 0.0], [-1.0, 0.0]], 0.5, 2.0),
+        # opposite pair of squared norm 1e-4: 1e-4 / 1e-6
+        ([[1e-2, 0.0], [-1e-2, 0.0]], 1e-6, 100.0),
+        ([[3.0, 0.0], [-1.0, 0.0]], 0.5, 5 / 2.5),
+    ],
+)
+def test_fedexp_factor_by_hand(updates, epsilon, eta):
+    step = exp_step(updates, epsilon)
+    assert step.internals["eta_g"] == pytest.approx(eta, rel=1e-9)
+    mean = np.mean(updates, axis=0)
+    np.testing.assert_allclose(step.params["w"], eta * mean, rtol=1e-9, atol=1e-15)
+
+
+def test_feddyn_reaches_the_optimum_of_two_clients():
+    # Its fixed point is the optimum for any number of local steps.
+    problem = two_clients(local_steps=10, learning_rate=0.2)
+    found = trajectory(problem, ALGORITHMS["feddyn"](alpha=2.0), 60)
+    assert found[-1][0] == pytest.approx(0.8, abs=1e-12)
+
+
+def test_feddyn_reaches_the_optimum_in_several_dimensions():
+    problem = spd_problem(local_steps=20, learning_rate=0.2)
+    As = [A.numpy() for A in problem._matrices]
+    bs = [b.numpy() for b in problem._optima]
+    found = final(problem, ALGORITHMS["feddyn"](alpha=2.0), 60).params["w"].numpy()
+    np.testing.assert_allclose(found, oracle.optimum(As, bs), atol=1e-8)
+
+
+def test_feddyn_server_dual_is_the_mean_of_the_clients():
+    problem, algorithm = spd_problem(), ALGORITHMS["feddyn"](alpha=0.3)
+    for result in engine.run(problem, algorithm, 5, engine.initial_state(problem, algorithm)):
+        duals = torch.stack([client["dual"]["w"] for client in result.state.clients])
+        torch.testing.assert_close(
+            result.state.server["dual"]["w"], duals.mean(0), rtol=0, atol=1e-14
+        )
+
+
+def test_feddyn_first_round_is_fedprox_with_a_longer_step():
+    # From zero duals the clients are FedProx(alpha), and the server doubles the mean update.
+    prox = trajectory(two_clients(), ALGORITHMS["fedprox"](mu=0.5), 1)[0]
+    dyn = trajectory(two_clients(), ALGORITHMS["feddyn"](alpha=0.5), 1)[0]
+    np.testing.assert_allclose(dyn, 2 * prox, atol=1e-15)
+
+
+def test_feddyn_direction_by_hand():
+    dual = {"dual": {"w": torch.tensor([0.5, 4.0], dtype=torch.float64)}}
+    algorithm = ALGORITHMS["feddyn"](alpha=2.0)
+    step = algorithm.local_gradient(gradient_field, AWAY, None, by_hand(client=dual))
+    # (7, 1) + 2 ((2, 1) - (1, -2)) - (0.5, 4)
+    np.testing.assert_allclose(step.direction["w"], [8.5, 3.0], rtol=1e-15)
+    message, state = algorithm.client_message(LocalResult(AWAY, UPDATE, None), by_hand(client=dual))
+    # (0.5, 4) - 2 (1, 3)
+    np.testing.assert_allclose(state["dual"]["w"], [-1.5, -2.0], rtol=1e-15)
+    assert message["update"]["w"].tolist() == [1.0, 3.0]

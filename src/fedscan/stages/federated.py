@@ -4,6 +4,7 @@ Each value has one checkpoint file, replaced after every round; a finished value
 there until the job's tables are written. A kill between any two writes loses at most one round.
 """
 
+import inspect
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from fedscan.io.provenance import digest, versions
 from fedscan.models.backbones import BACKBONES
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
+from fedscan.models.symmetries import permutation_groups
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 from fedscan.seeds import derive
 from fedscan.stages import run_rows, run_state
@@ -86,6 +88,13 @@ class _Bench:
             "code_hash": self.settings["code"],
         }
 
+    def algorithm(self, hyperparameters: Mapping[str, Any]) -> Algorithm:
+        """Return the job's algorithm; a factory that asks for facts of the model gets them."""
+        factory = ALGORITHMS[self.job["algorithm"]]
+        offered = {"permutation_groups": permutation_groups(self.architecture)}
+        asked = inspect.signature(factory).parameters
+        return factory(**hyperparameters, **{k: v for k, v in offered.items() if k in asked})
+
     def problem(self, algorithm: Algorithm) -> LanguageModelProblem:
         """Return the problem of one value; every value and algorithm starts from one model."""
         seed = self.job["seed"]
@@ -133,7 +142,7 @@ def _train(
     bench: _Bench, hyperparameters: Mapping[str, Any], path: Path, folder: str, report: Log
 ) -> run_rows.Rows:
     """Train one value from its checkpoint, if there is a valid one, to the end."""
-    algorithm = ALGORITHMS[bench.job["algorithm"]](**hyperparameters)
+    algorithm = bench.algorithm(hyperparameters)
     problem = bench.problem(algorithm)
     identity = bench.identity(hyperparameters)
     value = value_label(hyperparameters)

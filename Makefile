@@ -1,0 +1,33 @@
+# `make run` and `make test` set up everything they need in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test test-slow lint clean
+
+run: $(VENV)/.installed
+	$(BIN)/snakemake --cores all --rerun-incomplete
+
+test: $(VENV)/.installed-dev lint
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+
+test-slow: $(VENV)/.installed-dev
+	$(BIN)/pytest -m slow
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow/rules
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf results .snakemake

@@ -1,0 +1,46 @@
+"""FedExP (Jhunjhunwala et al. 2023): the server extrapolates when clients disagree."""
+
+import torch
+
+from fedscan.federated.algorithm import (
+    Algorithm,
+    LocalContext,
+    LocalResult,
+    Message,
+    ServerStep,
+    State,
+)
+from fedscan.federated.algorithms.fedavg import fedavg
+from fedscan.params.algebra import Params, add, norm
+
+
+def fedexp(*, epsilon: float) -> Algorithm:
+    """Return FedExP: theta += eta_g mean update (paper, G.4).
+
+    eta_g = max{1, sum_k p_k ||update_k||^2 / (2 ||mean update||^2 + epsilon)}, one factor for all
+    parameters, without an upper cap; the model that is evaluated is the last iterate, not an
+    average of the last two.
+
+    Args:
+        epsilon: epsilon_g, > 0.
+
+    Returns:
+        The algorithm; it logs eta_g.
+    """
+
+    def client_message(result: LocalResult, context: LocalContext) -> tuple[Message, State]:
+        square = torch.tensor(norm(result.update) ** 2, dtype=torch.float64)
+        return {"update": result.update, "squared_norm": {"sum": square}}, context.client_state
+
+    def server_update(
+        params: Params, state: State, message: Message, round_index: int
+    ) -> ServerStep:
+        del round_index
+        mean_square = float(message["squared_norm"]["sum"])
+        step_size = max(1.0, mean_square / (2 * norm(message["update"]) ** 2 + epsilon))
+        moved = add(params, message["update"], step_size)
+        return ServerStep(moved, state, {"eta_g": step_size})
+
+    return fedavg()._replace(
+        name="fedexp", client_message=client_message, server_update=server_update
+    )
