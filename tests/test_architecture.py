@@ -20,7 +20,7 @@ LAYERS = {
     "measure": {"params"},
     "merging": {"params"},
     "teachers": {"models", "seeds"},
-    "problems": {"federated", "models", "data", "teachers", "params", "seeds"},
+    "problems": {"federated", "models", "data", "measure", "teachers", "params", "seeds"},
     "analysis": set(),
     "config": set(),
     "config_rules": {"config"},

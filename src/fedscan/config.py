@@ -49,17 +49,28 @@ class LocalSource(Section):
     )
 
 
+class HuggingFace(Section):
+    """A dataset of the Hugging Face hub in SlimPajama's schema, read as a stream."""
+
+    repo: str = Field(description="namespace/name of the dataset, or a folder laid out like one")
+    revision: str | None = Field(description="commit of the dataset; null: the newest (not pinned)")
+    split: Name = Field(description="split that is read")
+    retries: Annotated[int, Ge(0)] = Field(description="times a broken stream is taken up again")
+
+
 class Data(Section):
     """Where the text comes from."""
 
-    source: Literal["synthetic", "local"] = Field(
-        description="'synthetic': generated text, no files needed; 'local': files in local.paths"
+    source: Literal["synthetic", "local", "huggingface"] = Field(
+        description="'synthetic': generated text, no files needed; 'local': files in local.paths;"
+        " 'huggingface': a dataset of the hub"
     )
     seed: Seed = Field(description="root seed of synthetic text, document shuffle and partition")
     max_tokens_per_document: Count = Field(
         description="tokens taken from one document at most, so that no client holds few documents"
     )
     local: LocalSource
+    huggingface: HuggingFace
 
 
 class Gpt2(Section):

@@ -5,9 +5,11 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fedscan.data.sources import huggingface
 from fedscan.io import parquet
 from fedscan.stages import partition, tokens
 from fedscan.stages.sequences import read_clients, sequence_table, to_matrix
@@ -125,3 +127,70 @@ def test_a_damaged_token_table_stops_the_partition(prepared, tmp_path):
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(ValueError, match="not a whole Parquet file"):
         partition.run(tiny.PARTITION, str(tmp_path / "tokens"), str(tmp_path / "out"), tiny.silent)
+
+
+def hub_folder(folder, records, shards=3):
+    """A folder laid out like a dataset of the hub: Parquet shards below data/."""
+    (folder / "data").mkdir(parents=True)
+    for shard in range(shards):
+        rows = records[shard::shards]
+        name = folder / f"data/train-{shard:05d}-of-{shards:05d}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows), name, row_group_size=100)
+    return str(folder)
+
+
+def hub_settings(repo):
+    data = tiny.DATA | {
+        "source": "huggingface",
+        "huggingface": {"repo": repo, "revision": None, "split": "train", "retries": 0},
+    }
+    return tiny.TOKENS | {"data": data}
+
+
+def hub_records(count=900):
+    names = ["RedPajamaArXiv", "RedPajamaGithub", "RedPajamaBook"]
+    return [
+        {"text": f"record {i} " * 3, "meta": {"redpajama_set_name": names[i % 3]}}
+        for i in range(count)
+    ]
+
+
+def test_an_interrupted_preparation_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(huggingface, "POSITION_EVERY", 20)
+    settings = hub_settings(hub_folder(tmp_path / "hub", hub_records()))
+    tokens.run(settings, str(tmp_path / "whole"), tiny.silent)
+    original, calls = tokens.bucket_state.store, []
+
+    def interrupted(path, *rest):
+        original(path, *rest)
+        calls.append(path)
+        if len(calls) % 2 == 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(tokens.bucket_state, "store", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tokens.run(settings, str(tmp_path / "cut"), tiny.silent)
+    lines = []
+    monkeypatch.setattr(tokens.bucket_state, "store", original)
+    tokens.run(settings, str(tmp_path / "cut"), lines.append)
+    assert lines[0] == "going on after 40 records"
+    assert digest(tmp_path / "cut") == digest(tmp_path / "whole")
+
+
+def test_a_preparation_of_another_configuration_starts_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(huggingface, "POSITION_EVERY", 20)
+    settings = hub_settings(hub_folder(tmp_path / "hub", hub_records()))
+    store = tokens.bucket_state.store
+
+    def interrupted(path, *rest):
+        store(path, *rest)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tokens.bucket_state, "store", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tokens.run(settings, str(tmp_path / "out"), tiny.silent)
+    monkeypatch.setattr(tokens.bucket_state, "store", store)
+    lines = []
+    other = settings | {"data": settings["data"] | {"max_tokens_per_document": 20}}
+    tokens.run(other, str(tmp_path / "out"), lines.append)
+    assert lines[0].startswith("starting over: the interrupted preparation")

@@ -24,6 +24,10 @@ CASES = {
     "scaffold": tiny.SCAFFOLD,
     "fedsam": {"radius": 0.05},
     "fedadam": {"server_lr": 0.01, "beta1": 0.9, "beta2": 0.99, "tau": 0.001},
+    "fedalign": {"align_mamba2_heads": 1},
+    "feddyn": {"alpha": 0.1},
+    "fedexp": {"epsilon": 0.001},
+    "diloco": {"outer_lr": 0.7, "outer_momentum": 0.9},
 }
 
 
@@ -209,11 +213,34 @@ def test_tables_are_consistent(prepared, tmp_path):
     np.testing.assert_allclose(np.exp(rounds["val_loss"]), rounds["val_ppl"], rtol=1e-14)
     assert runs["val_ppl_last10"][0] == pytest.approx(rounds["val_ppl"].mean(), rel=1e-14)
     assert rounds["val_ppl"].iloc[-1] < rounds["val_ppl"].iloc[0] < 300
-    norms = [json.loads(text)["control_norm"] for text in rounds["internals"]]
+    internals = [json.loads(text) for text in rounds["internals"]]
+    norms = [row["control_norm"] for row in internals]
+    assert internals[2]["control_gap"] > internals[1]["control_gap"] == 0
     assert norms[0] == 0 < norms[1] == norms[2] != norms[3]
     assert max(norms) <= 0.1 + 1e-6
     # FedAvg's server displacement is the norm of the mean update; SCAFFOLD averages the same way.
     np.testing.assert_allclose(rounds["server_displacement"], rounds["mean_update_norm"], rtol=1e-4)
+
+
+def test_stability_of_every_mixer_is_recorded_every_round(prepared, tmp_path):
+    tiny.train(tiny.settings(), prepared, tmp_path)
+    mixers = parquet.read_frame(tmp_path / "job/mixers.parquet", "mixers")
+    heads = parquet.read_frame(tmp_path / "job/heads.parquet", "heads")
+    assert mixers["round"].tolist() == [1, 2, 3, 4]
+    assert heads.groupby(["round", "layer"]).size().tolist() == [4] * 4
+    ordered = heads[["decay_min", "decay_median", "decay_max"]].to_numpy()
+    assert (ordered > 0).all()
+    assert (ordered < 1).all()
+    assert (np.diff(ordered, axis=1) >= 0).all()
+    assert (mixers[[c for c in mixers if c.startswith("spectral_norm")]] > 0).all(axis=None)
+
+
+def test_attention_layers_have_no_state_to_measure(prepared, tmp_path):
+    job = tiny.settings()
+    job["job"] |= {"backbone": "attn0", "depth": 4}
+    tiny.train(job, prepared, tmp_path)
+    assert parquet.read(tmp_path / "job/mixers.parquet", "mixers").num_rows == 0
+    assert parquet.read(tmp_path / "job/runs.parquet", "runs").num_rows == 1
 
 
 def test_hive_readers_see_the_keys_of_the_path(prepared, tmp_path):

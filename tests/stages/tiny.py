@@ -69,7 +69,4 @@ def prepare(folder):
 def train(job_settings, prepared, folder, report=silent):
     """Run the job; returns its tables' bytes."""
     federated.run(job_settings, prepared, f"{folder}/job", f"{folder}/checkpoints", report)
-    return {
-        name: Path(folder, "job", f"{name}.parquet").read_bytes()
-        for name in ("runs", "rounds", "clients")
-    }
+    return {name: Path(folder, "job", f"{name}.parquet").read_bytes() for name in federated.TABLES}

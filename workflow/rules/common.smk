@@ -28,7 +28,7 @@ RUNS = grid.runs(CONFIG["studies"])
 JOBS = grid.jobs(RUNS)
 LABELS = grid.labels(RUNS)
 SPLITS = ["train", "validation"]
-JOB_TABLES = ["runs", "rounds", "clients"]
+JOB_TABLES = ["runs", "rounds", "clients", "mixers", "heads"]
 SETTINGS = CONFIG["partition"]["settings"]
 # In a fixed order: it decides the order in which synthetic documents are made.
 DOMAINS = sorted({domain for run in RUNS for domain in SETTINGS[run.job.setting]})
@@ -41,6 +41,11 @@ PARTITIONS = {
 
 wildcard_constraints:
     **{field: "|".join(map(re.escape, labels)) for field, labels in LABELS.items()},
+
+
+def chosen(section, name):
+    """The keys of a section, without those of the variants that are not chosen."""
+    return {k: v for k, v in section.items() if k == name or not isinstance(v, dict)}
 
 
 def stage_key(stage, choices=None, **values):

@@ -7,6 +7,8 @@ rule federated:
         runs=update(f"results/federated/{JOB_PATTERN}/runs.parquet"),
         rounds=update(f"results/federated/{JOB_PATTERN}/rounds.parquet"),
         clients=update(f"results/federated/{JOB_PATTERN}/clients.parquet"),
+        mixers=update(f"results/federated/{JOB_PATTERN}/mixers.parquet"),
+        heads=update(f"results/federated/{JOB_PATTERN}/heads.parquet"),
     log:
         f"results/logs/federated/{JOB_PATTERN}.log",
     benchmark:

@@ -6,8 +6,8 @@ TOKENS_KEY = stage_key(
             CONFIG["tokenizer"]["name"], CONFIG["tokenizer"]["name"]
         ),
     },
-    data=CONFIG["data"],
-    tokenizer=CONFIG["tokenizer"],
+    data=chosen(CONFIG["data"], CONFIG["data"]["source"]),
+    tokenizer=chosen(CONFIG["tokenizer"], CONFIG["tokenizer"]["name"]),
     partition={k: v for k, v in CONFIG["partition"].items() if k != "settings"},
     domains=DOMAINS,
 )

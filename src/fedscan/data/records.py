@@ -28,6 +28,12 @@ class Record(NamedTuple):
     outcome: str
 
 
+class Position(NamedTuple):
+    """Where a source is in its stream, as JSON-like data; all records so far have been yielded."""
+
+    state: Any
+
+
 def parse_line(line: str) -> Record:
     """Classify one JSON line.
 

@@ -115,6 +115,25 @@ CLIENTS = (
     Column("client_drift", FLOAT, "-", "||local - global||"),
     Column("cosine_to_mean", FLOAT, "-", "cos(update, mean update)"),
 )
+MIXERS = (
+    VALUE,
+    Column("round", INT, "-", "communication round from 1"),
+    Column("layer", INT, "-", "layer of the Mamba2 mixer, from 0"),
+    *(
+        Column(f"spectral_norm_{block}", FLOAT, "-", f"largest singular value of in_proj's {block}")
+        for block in ("z", "x", "B", "C", "dt")
+    ),
+)
+HEADS = (
+    VALUE,
+    Column("round", INT, "-", "communication round from 1"),
+    Column("layer", INT, "-", "layer of the Mamba2 mixer, from 0"),
+    Column("head", INT, "-", "head of the mixer, from 0"),
+    *(
+        Column(f"decay_{name}", FLOAT, "-", f"{name} of exp(A dt) over a fixed probe batch")
+        for name in ("min", "median", "max")
+    ),
+)
 _MEAN_STD = tuple(
     Column(
         f"{metric}_{statistic}", FLOAT, "per token", f"{text}, {label} over seeds", nullable=True
@@ -155,6 +174,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "runs": RUNS,
     "rounds": ROUNDS,
     "clients": CLIENTS,
+    "mixers": MIXERS,
+    "heads": HEADS,
     "comparison": COMPARISON,
     "all_runs": ALL_RUNS,
     "all_rounds": ALL_ROUNDS,

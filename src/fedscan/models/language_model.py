@@ -139,6 +139,23 @@ class LanguageModel(nn.Module):
         """
         return self.lm_head(self.backbone(ids))
 
+    def step_sizes(self, ids: Tensor) -> dict[int, Tensor]:
+        """Return the step sizes dt of every Mamba2 mixer.
+
+        Args:
+            ids: token ids, (batch, length) int64.
+
+        Returns:
+            Layer -> (batch, length, heads).
+        """
+        found = {}
+        residual = self.backbone.embedding(ids)
+        for index, layer in enumerate(self.backbone.layers):
+            if isinstance(layer.mixer, Mamba2):
+                found[index] = layer.mixer.projections(layer.norm(residual))[-1]
+            residual = layer(residual)
+        return found
+
     def loss(self, ids: Tensor) -> Tensor:
         """Return the mean cross-entropy of positions 1..S-1 against tokens 2..S.
 

@@ -1,5 +1,6 @@
 """The Mamba2 mixer in pure PyTorch, with mamba_ssm's parameter names and shapes (Dao & Gu 2024)."""
 
+import itertools
 import math
 
 import torch
@@ -84,6 +85,15 @@ class Mamba2(nn.Module):
     def decay_rates(self) -> Tensor:
         """Return A, negative, (heads)."""
         return -torch.exp(self.A_log)
+
+    def projection_blocks(self) -> dict[str, tuple[int, int]]:
+        """Return the blocks of in_proj's rows: name -> (first row, number of rows)."""
+        state = self.ngroups * self.d_state
+        sizes = {"z": self.d_inner, "x": self.d_inner, "B": state, "C": state, "dt": self.nheads}
+        firsts = itertools.accumulate(sizes.values(), initial=0)
+        return {
+            name: (first, size) for (name, size), first in zip(sizes.items(), firsts, strict=False)
+        }
 
     def projections(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Compute the input-dependent quantities.

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from fedscan.data.sampling import batch_indices
+from fedscan.measure.stability import Decay, block_spectral_norms, realised_decay
 from fedscan.models.language_model import LanguageModel
 from fedscan.params.algebra import Params
 
@@ -30,15 +31,26 @@ class Schedule(NamedTuple):
     eval_batch_size: int
 
 
-class _Loss(torch.nn.Module):
-    """Presents ``model.loss`` as a forward pass, so that parameters can be substituted."""
+PROBE_SEQUENCES = 4
 
-    def __init__(self, model: LanguageModel) -> None:
+
+class MixerStability(NamedTuple):
+    """What theory would look at in one Mamba2 mixer, measured on a fixed probe batch."""
+
+    layer: int
+    decay: list[Decay]
+    spectral_norms: dict[str, float]
+
+
+class _Method(torch.nn.Module):
+    """Presents a method of the model as a forward pass, so that parameters can be substituted."""
+
+    def __init__(self, model: LanguageModel, name: str) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.name = model, name
 
-    def forward(self, ids: Tensor) -> Tensor:
-        return self.model.loss(ids)
+    def forward(self, ids: Tensor) -> Any:
+        return getattr(self.model, self.name)(ids)
 
 
 class LanguageModelProblem:
@@ -66,7 +78,8 @@ class LanguageModelProblem:
             device: torch device.
         """
         self.model = model.to(device)
-        self._loss = _Loss(self.model)
+        self._loss = _Method(self.model, "loss")
+        self._step_sizes = _Method(self.model, "step_sizes")
         self._train, self._validation = train, validation
         self._schedule, self._seed, self._device = schedule, seed, device
         self._autocast = AUTOCAST[precision]
@@ -97,7 +110,7 @@ class LanguageModelProblem:
         """Return mean cross-entropy and its gradient in float32."""
         leaves = {name: tensor.detach().requires_grad_() for name, tensor in params.items()}
         with torch.enable_grad(), self._precision():
-            loss = self._forward(leaves, batch)
+            loss = self._call(self._loss, leaves, batch)
         # Outside autocast: backward reuses the forward's precisions by itself.
         scaled = loss if scale == 1.0 else loss * scale
         gradients = torch.autograd.grad(scaled, list(leaves.values()))
@@ -124,13 +137,31 @@ class LanguageModelProblem:
         for start in range(0, len(self._validation), size):
             rows = self._validation[start : start + size]
             with self._precision():
-                loss = self._forward(params, self._ids(rows))
+                loss = self._call(self._loss, params, self._ids(rows))
             total += float(loss) * len(rows)
         return total / len(self._validation)
 
-    def _forward(self, params: Params, ids: Tensor) -> Tensor:
+    @torch.no_grad()
+    def stability(self, params: Params) -> list[MixerStability]:
+        """Measure every Mamba2 mixer on a fixed probe batch, in float32.
+
+        The probe is spread evenly over the validation set, so that it has all clients' domains.
+        """
+        count = min(PROBE_SEQUENCES, len(self._validation))
+        rows = np.arange(count) * len(self._validation) // count
+        step_sizes = self._call(self._step_sizes, params, self._ids(self._validation[rows]))
+        found = []
+        for layer, dt in step_sizes.items():
+            prefix = f"backbone.layers.{layer}.mixer."
+            decay = realised_decay(dt, -torch.exp(params[f"{prefix}A_log"]))
+            blocks = self.model.backbone.layers[layer].mixer.projection_blocks()
+            norms = block_spectral_norms(params[f"{prefix}in_proj.weight"], blocks)
+            found.append(MixerStability(layer, decay, norms))
+        return found
+
+    def _call(self, method: _Method, params: Params, ids: Tensor) -> Any:
         named = {f"model.{name}": tensor for name, tensor in params.items()}
-        return functional_call(self._loss, named, (ids,))
+        return functional_call(method, named, (ids,))
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
         if self._autocast is None:

@@ -29,7 +29,7 @@ from fedscan.stages import run_rows, run_state
 from fedscan.stages.job import Log, keep_freed_memory
 from fedscan.stages.sequences import read_clients
 
-TABLES = ("runs", "rounds", "clients")
+TABLES = run_rows.Rows._fields
 
 
 def run(
@@ -42,7 +42,7 @@ def run(
             ``model``, ``data_source``, ``tokenizer``, ``rerun_on_code_change``,
             ``keep_final_model`` and the ``code`` fingerprint.
         partition: folder written by stage ``partition``.
-        folder: receives runs.parquet, rounds.parquet, clients.parquet, and models/ if kept.
+        folder: receives a Parquet file for each of ``TABLES``, and models/ if kept.
         checkpoint_folder: holds the job's checkpoints while it runs.
         report: the job's log.
     """
@@ -132,9 +132,9 @@ def _kept_rows(bench: _Bench, folder: str, report: Log) -> dict[str, run_rows.Ro
     kept = {}
     for hyperparameters in bench.settings["values"]:
         value = value_label(hyperparameters)
-        runs, rounds, clients = ([row for row in t if row["value"] == value] for t in tables)
-        if len(runs) == 1 and bench.matches(runs[0], hyperparameters):
-            kept[value] = run_rows.Rows(runs[0], rounds, clients)
+        rows = run_rows.Rows(*([row for row in t if row["value"] == value] for t in tables))
+        if len(rows.runs) == 1 and bench.matches(rows.runs[0], hyperparameters):
+            kept[value] = rows
     return kept
 
 
@@ -201,12 +201,7 @@ def _write(bench: _Bench, rows: list[run_rows.Rows], folder: str) -> None:
         "code": bench.settings["code"],
         "versions": versions(),
     }
-    parquet.write(
-        f"{folder}/clients.parquet", "clients", _flat(r.clients for r in rows), provenance
-    )
-    parquet.write(f"{folder}/rounds.parquet", "rounds", _flat(r.rounds for r in rows), provenance)
-    parquet.write(f"{folder}/runs.parquet", "runs", [r.run for r in rows], provenance)
-
-
-def _flat(lists: Iterator[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    return [row for rows in lists for row in rows]
+    # "runs" comes last: it is the file that says a value is there.
+    for table in reversed(TABLES):
+        flat = [row for value in rows for row in getattr(value, table)]
+        parquet.write(f"{folder}/{table}.parquet", table, flat, provenance)

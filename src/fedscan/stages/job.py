@@ -21,15 +21,17 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 class Log:
     """Writes dated lines to a job's log file and, when it holds the terminal, shows a live bar."""
 
-    def __init__(self, stream: TextIO, bar: Progress | None) -> None:
-        """Write to ``stream``; ``bar`` is None without a terminal."""
-        self._stream, self._bar = stream, bar
+    def __init__(self, stream: TextIO, bar: Progress | None, echo: bool) -> None:
+        """Write to ``stream``, and to stderr if ``echo``; ``bar`` is None without a terminal."""
+        self._stream, self._bar, self._echo = stream, bar, echo
         self._task = None if bar is None else bar.add_task("", total=None, status="")
 
     def __call__(self, text: str) -> None:
         """Write one line, flushed, so that the log can be followed."""
         self._stream.write(f"{time.strftime('%H:%M:%S')} {text}\n")
         self._stream.flush()
+        if self._echo and self._bar is None:
+            print(text, file=sys.stderr)
 
     def advance(self, title: str, done: int, total: int, status: str) -> None:
         """Show ``done`` of ``total`` with a short status on the live bar."""
@@ -40,11 +42,12 @@ class Log:
 
 
 @contextlib.contextmanager
-def job(log: str | os.PathLike[str]) -> Iterator[Log]:
+def job(log: str | os.PathLike[str], echo: bool = False) -> Iterator[Log]:
     """Run a stage: log to a file, and turn bad input into one line instead of a traceback.
 
     Args:
         log: file of the log; replaced.
+        echo: print the lines to stderr too, where no live bar stands.
 
     Yields:
         The job's log.
@@ -54,7 +57,7 @@ def job(log: str | os.PathLike[str]) -> Iterator[Log]:
     """
     Path(log).parent.mkdir(parents=True, exist_ok=True)
     with open(log, "w", encoding="utf-8") as stream, _live_bar() as bar:
-        report = Log(stream, bar)
+        report = Log(stream, bar, echo)
         try:
             yield report
         except (ValueError, OSError) as error:

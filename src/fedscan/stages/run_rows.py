@@ -12,10 +12,10 @@ import numpy as np
 
 from fedscan.federated import engine
 from fedscan.federated.local_phase import Diverged, LocalOutcome
-from fedscan.federated.problem import Problem
 from fedscan.grid import value_label
 from fedscan.io.provenance import canonical_json
 from fedscan.measure.drift import Drift, drift
+from fedscan.problems.language_model import LanguageModelProblem
 
 LAST_ROUNDS = 10
 
@@ -23,9 +23,11 @@ LAST_ROUNDS = 10
 class Rows(NamedTuple):
     """All rows of one run."""
 
-    run: dict[str, Any]
+    runs: list[dict[str, Any]]
     rounds: list[dict[str, Any]]
     clients: list[dict[str, Any]]
+    mixers: list[dict[str, Any]]
+    heads: list[dict[str, Any]]
 
 
 class Timer:
@@ -91,6 +93,8 @@ class Record:
 
     rounds: list[dict[str, Any]] = field(default_factory=list)
     clients: list[dict[str, Any]] = field(default_factory=list)
+    mixers: list[dict[str, Any]] = field(default_factory=list)
+    heads: list[dict[str, Any]] = field(default_factory=list)
     failure: dict[str, Any] | None = None
 
     @classmethod
@@ -102,7 +106,7 @@ class Record:
         """Return JSON-like data; floats keep all digits."""
         return asdict(self)
 
-    def add(self, result: engine.RoundResult, problem: Problem, value: str) -> None:
+    def add(self, result: engine.RoundResult, problem: LanguageModelProblem, value: str) -> None:
         """Append one round."""
         moved = drift(
             result.updates,
@@ -133,6 +137,14 @@ class Record:
                 "internals": canonical_json(dict(result.internals)),
             }
         )
+
+        for mixer in problem.stability(result.state.params):
+            place = {"value": value, "round": index, "layer": mixer.layer}
+            norms = {f"spectral_norm_{k}": v for k, v in mixer.spectral_norms.items()}
+            self.mixers.append(place | norms)
+            for head, decay in enumerate(mixer.decay):
+                stats = zip(("decay_min", "decay_median", "decay_max"), decay, strict=True)
+                self.heads.append({**place, "head": head, **dict(stats)})
 
     def require_finite_perplexity(self) -> None:
         """Raise if the last round's perplexity overflowed.
@@ -177,7 +189,7 @@ class Record:
             "val_ppl_last10": _mean(val[-LAST_ROUNDS:]),
             **facts,
         }
-        return Rows(run, self.rounds, self.clients)
+        return Rows([run], self.rounds, self.clients, self.mixers, self.heads)
 
 
 def _client_row(

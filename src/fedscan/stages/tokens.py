@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,12 @@ from fedscan.data.sources import SOURCES, local
 from fedscan.data.tokenizer import Tokenizer
 from fedscan.data.tokenizers import TOKENIZERS
 from fedscan.io import atomic, parquet
-from fedscan.io.provenance import versions
+from fedscan.io.provenance import digest, versions
+from fedscan.stages import bucket_state
 from fedscan.stages.job import Log
 from fedscan.stages.sequences import sequence_table
+
+CHECKPOINT = "interrupted.safetensors"
 
 
 def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
@@ -38,14 +43,7 @@ def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
     length, limit = partition["sequence_length"], partition["sequences_per_client"]
     # Validation may overshoot its share by one document; training must not lack it.
     quota = limit * length + data["max_tokens_per_document"] + 1
-    source = data["source"]
-    collected = collect(
-        SOURCES[source](settings["domains"], data["seed"], **data.get(source, {})),
-        settings["domains"],
-        tokenizer,
-        data["max_tokens_per_document"],
-        quota,
-    )
+    collected = _collect(settings, tokenizer, quota, Path(folder, CHECKPOINT), report)
     share = exact(partition["train_val_split"])
     manifest = _head(settings, tokenizer, collected)
     provenance = {"settings": _without_paths(settings), "versions": versions()}
@@ -63,6 +61,26 @@ def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
     ]
     parquet.write(f"{folder}/documents.parquet", "documents", rows, provenance)
     atomic.write_text(f"{folder}/manifest.json", json.dumps(manifest, indent=2, sort_keys=True))
+    Path(folder, CHECKPOINT).unlink(missing_ok=True)
+
+
+def _collect(
+    settings: Mapping[str, Any], tokenizer: Tokenizer, quota: int, path: Path, report: Log
+) -> Collected:
+    """Read the source once, going on where an interrupted preparation left off."""
+    data, source = settings["data"], settings["data"]["source"]
+    identity = digest(settings)
+    position, start = bucket_state.restore(path, identity, settings["domains"], report)
+    records = SOURCES[source](settings["domains"], data["seed"], position, **data.get(source, {}))
+    collected = collect(
+        records,
+        tokenizer,
+        data["max_tokens_per_document"],
+        quota,
+        start,
+        lambda place, so_far: bucket_state.store(path, identity, place.state, so_far),
+    )
+    return collected._replace(outcomes=Counter(dict(sorted(collected.outcomes.items()))))
 
 
 def _head(
@@ -72,6 +90,7 @@ def _head(
         "source": settings["data"]["source"],
         "seed": settings["data"]["seed"],
         "files": _files(settings["data"]),
+        "dataset": settings["data"].get("huggingface"),
         "tokenizer": tokenizer.name,
         "tokenizer_sha256": tokenizer.sha256,
         "vocab_size": tokenizer.vocab_size,

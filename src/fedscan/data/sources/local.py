@@ -22,12 +22,15 @@ BLOCK = 1 << 20
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
-def records(domains: Sequence[str], seed: int, *, paths: Sequence[str]) -> Iterator[Record]:
+def records(
+    domains: Sequence[str], seed: int, position: object = None, *, paths: Sequence[str]
+) -> Iterator[Record]:
     """Yield the records of all files, in sorted file order.
 
     Args:
         domains: ignored; a record names its domain.
         seed: ignored; the order is that of the files.
+        position: ignored; reading starts at the first file.
         paths: files, folders (searched recursively) or globs.
 
     Yields:
@@ -37,7 +40,7 @@ def records(domains: Sequence[str], seed: int, *, paths: Sequence[str]) -> Itera
         ValueError: for a path without files, a damaged file or a record outside the schema; the
             message names file and line or row.
     """
-    del domains, seed
+    del domains, seed, position
     for file in find_files(paths):
         yield from _parquet(file) if file.suffix == ".parquet" else _lines(file)
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import torch
+
 from fedscan.federated.algorithm import (
     Algorithm,
     GradFn,
@@ -52,27 +54,25 @@ def scaffold(
     def zero_control(params: Params) -> State:
         return {"control": zeros_like(params)}
 
-    def refreshes(round_index: int) -> bool:
-        return round_index % refresh_every == 0
-
     def local_gradient(grad_fn: GradFn, params: Params, batch: Any, context: LocalContext) -> Step:
         loss, gradient = grad_fn(params, batch)
         shift = subtract(context.server_state["control"], context.client_state["control"])
-        averaged = refreshes(context.round_index) and estimate == "mean_gradient"
+        averaged = estimate == "mean_gradient" and context.round_index % refresh_every == 0
         observation = gradient if averaged else None
         return Step(loss, add(gradient, shift, correction_scale), observation)
 
     def client_message(result: LocalResult, context: LocalContext) -> tuple[Message, State]:
-        update = result.update
-        if not refreshes(context.round_index):
-            return {"update": update}, context.client_state
-        control = context.client_state["control"]
+        control, server = context.client_state["control"], context.server_state["control"]
+        gap = torch.tensor(norm(subtract(control, server)), dtype=torch.float64)
+        message = {"update": result.update, "control_gap": {"norm": gap}}
+        if context.round_index % refresh_every:
+            return message, context.client_state
         fresh = result.observation
         if fresh is None:
-            shift = subtract(control, context.server_state["control"])
-            fresh = add(shift, update, -1.0 / (context.local_steps * context.learning_rate))
+            scale = -1.0 / (context.local_steps * context.learning_rate)
+            fresh = add(subtract(control, server), result.update, scale)
         control = _bounded(add(control, subtract(fresh, control), control_lr), control_bound)
-        return {"update": update, "control": control}, {"control": control}
+        return message | {"control": control}, {"control": control}
 
     def server_update(
         params: Params, state: State, message: Message, round_index: int
@@ -80,7 +80,9 @@ def scaffold(
         if "control" in message:
             state = {"control": message["control"]}
         step = add_mean_update(params, state, message, round_index)
-        return step._replace(internals={"control_norm": norm(state["control"])})
+        gap = float(message["control_gap"]["norm"])
+        internals = {"control_norm": norm(state["control"]), "control_gap": gap}
+        return step._replace(internals=internals)
 
     return fedavg()._replace(
         name="scaffold",

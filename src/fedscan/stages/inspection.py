@@ -1,0 +1,81 @@
+"""A look at the configured source, without writing anything."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedscan import seeds
+from fedscan.data.collect import collect, empty
+from fedscan.data.packing import split_and_pack
+from fedscan.data.partition import exact
+from fedscan.data.sources import SOURCES
+from fedscan.data.tokenizers import TOKENIZERS
+
+
+class DomainStatistics(NamedTuple):
+    """Token statistics of one domain's documents; lengths are in tokens."""
+
+    documents: int
+    tokens: int
+    median_length: int
+    length_95_percent: int
+    longest: int
+    distinct_tokens: int
+    pool_sequences: int
+
+
+class Inspection(NamedTuple):
+    """What a source offers."""
+
+    source: str
+    tokenizer: str
+    outcomes: dict[tuple[str, str], int]
+    domains: dict[str, DomainStatistics]
+
+
+def inspect(config: Mapping[str, Any]) -> Inspection:
+    """Read the source as a run would and count.
+
+    Args:
+        config: the whole configuration.
+
+    Returns:
+        Outcomes of the records and statistics per domain.
+    """
+    data, partition = config["data"], config["partition"]
+    used = {s for study in config["studies"].values() for s in study["settings"]}
+    domains = sorted({d for s in used for d in partition["settings"][s]})
+    source, name = data["source"], config["tokenizer"]["name"]
+    tokenizer = TOKENIZERS[name](**config["tokenizer"].get(name, {}))
+    length, limit = partition["sequence_length"], partition["sequences_per_client"]
+    collected = collect(
+        SOURCES[source](domains, data["seed"], None, **data.get(source, {})),
+        tokenizer,
+        data["max_tokens_per_document"],
+        limit * length + data["max_tokens_per_document"] + 1,
+        empty(domains),
+    )
+    share = exact(partition["train_val_split"])
+    statistics = {}
+    for domain, documents in collected.documents.items():
+        stream = seeds.generator(data["seed"], "document order", domain)
+        packed = split_and_pack(documents, length, tokenizer.eos, share, limit, stream)
+        pool = len(packed.train) + len(packed.validation)
+        statistics[domain] = _statistics(documents, pool)
+    outcomes = dict(sorted(collected.outcomes.items()))
+    return Inspection(source, tokenizer.name, outcomes, statistics)
+
+
+def _statistics(documents: list[np.ndarray], pool: int) -> DomainStatistics:
+    lengths = np.array([len(tokens) for tokens in documents] or [0])
+    distinct = len(np.unique(np.concatenate(documents))) if documents else 0
+    return DomainStatistics(
+        len(documents),
+        int(lengths.sum()),
+        int(np.median(lengths)),
+        int(np.percentile(lengths, 95)),
+        int(lengths.max()),
+        distinct,
+        pool,
+    )
