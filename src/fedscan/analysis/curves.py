@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedscan.analysis.selection import CONFIGURATION
 from fedscan.analysis.style import LOOKS, NAMES
@@ -65,20 +65,13 @@ def _panel(axis: Axes, part: pd.DataFrame) -> None:
             low, high = by_round.min(), by_round.max()
             axis.fill_between(mean.index, low, high, color=look["color"], alpha=0.15, linewidth=0)
     axis.set_yscale("log")
-    axis.yaxis.set_major_formatter(ScalarFormatter())
-    axis.yaxis.set_minor_formatter(
-        ScalarFormatter() if _narrow(part["val_ppl"]) else NullFormatter()
-    )
-    axis.tick_params(axis="y", which="minor", labelsize=8)
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.yaxis.set_minor_formatter(NullFormatter())
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_xlabel("communication round")
     axis.set_ylabel("perplexity")
     axis.grid(True, which="major", alpha=0.3)
-
-
-def _narrow(values: pd.Series) -> bool:
-    """Less than a decade has at most one major tick; label the minor ones too."""
-    return bool(len(values)) and values.max() < 10 * values.min()
 
 
 def _word(name: str) -> str:

@@ -36,7 +36,7 @@ def comparison_text(comparison: pd.DataFrame) -> str:
 
 
 def _row(row: dict[str, object]) -> tuple[str, ...]:
-    notes = str(row["value"])
+    notes = _short(str(row["value"]), int(str(row["values_tried"])))
     if row["failed_runs"]:
         notes += f"  ({row['failed_runs']} failed)"
     if row["values_missing"]:
@@ -51,6 +51,12 @@ def _row(row: dict[str, object]) -> tuple[str, ...]:
         "n/a" if pd.isna(change) else f"{change:+.1f}%",
         notes,
     )
+
+
+def _short(value: str, tried: int) -> str:
+    """Return the first hyperparameters of a long list; the table has them all."""
+    parts = value.split(",")
+    return value if len(parts) < 3 or tried < 1 else f"{parts[-1]}, ..."
 
 
 def _plus_minus(mean: object, spread: object) -> str:

@@ -165,11 +165,23 @@ class LanguageModel(nn.Module):
         Returns:
             Scalar in nats per token; logits exist for ``HEAD_ROWS`` positions at a time.
         """
-        hidden = self.backbone(ids)[:, :-1].flatten(0, 1)
-        targets = ids[:, 1:].flatten()
-        options = nn.LinearCrossEntropyOptions(batch_chunk_size=HEAD_ROWS, chunking_method=None)
-        weight = self.lm_head.weight
-        if torch.is_autocast_enabled(hidden.device.type):
-            dtype = torch.get_autocast_dtype(hidden.device.type)
-            hidden, weight = hidden.to(dtype), weight.to(dtype)
-        return F.linear_cross_entropy(hidden, weight, targets, options=options)
+        return head_loss(self.backbone(ids), self.lm_head.weight, ids)
+
+
+def head_loss(hidden: Tensor, weight: Tensor, ids: Tensor) -> Tensor:
+    """Return the mean cross-entropy of positions 1..S-1 against tokens 2..S.
+
+    Args:
+        hidden: final hidden states, (batch, length, d_model).
+        weight: head, (padded vocabulary, d_model).
+        ids: token ids, (batch, length) int64, length at least 2.
+
+    Returns:
+        Scalar in nats per token; logits exist for ``HEAD_ROWS`` positions at a time.
+    """
+    hidden, targets = hidden[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
+    options = nn.LinearCrossEntropyOptions(batch_chunk_size=HEAD_ROWS, chunking_method=None)
+    if torch.is_autocast_enabled(hidden.device.type):
+        dtype = torch.get_autocast_dtype(hidden.device.type)
+        hidden, weight = hidden.to(dtype), weight.to(dtype)
+    return F.linear_cross_entropy(hidden, weight, targets, options=options)

@@ -11,6 +11,7 @@ from torch.func import functional_call
 
 from fedscan.data.sampling import batch_indices
 from fedscan.measure.stability import Decay, block_spectral_norms, realised_decay
+from fedscan.models.kernels import KERNELS
 from fedscan.models.language_model import LanguageModel
 from fedscan.params.algebra import Params
 
@@ -42,15 +43,15 @@ class MixerStability(NamedTuple):
     spectral_norms: dict[str, float]
 
 
-class _Method(torch.nn.Module):
-    """Presents a method of the model as a forward pass, so that parameters can be substituted."""
+class _StepSizes(torch.nn.Module):
+    """``model.step_sizes`` as a forward pass, so that parameters can be substituted."""
 
-    def __init__(self, model: LanguageModel, name: str) -> None:
+    def __init__(self, model: LanguageModel) -> None:
         super().__init__()
-        self.model, self.name = model, name
+        self.model = model
 
-    def forward(self, ids: Tensor) -> Any:
-        return getattr(self.model, self.name)(ids)
+    def forward(self, ids: Tensor) -> dict[int, Tensor]:
+        return self.model.step_sizes(ids)
 
 
 class LanguageModelProblem:
@@ -65,6 +66,7 @@ class LanguageModelProblem:
         seed: int,
         precision: str,
         device: str,
+        kernels: str = "torch",
     ) -> None:
         """Bind model and data.
 
@@ -76,10 +78,11 @@ class LanguageModelProblem:
             seed: root seed of the batches.
             precision: ``float32``, ``bfloat16`` or ``float16`` autocast.
             device: torch device.
+            kernels: who computes the loss, a key of ``models.kernels.KERNELS``.
         """
         self.model = model.to(device)
-        self._loss = _Method(self.model, "loss")
-        self._step_sizes = _Method(self.model, "step_sizes")
+        self._loss = KERNELS[kernels](self.model)
+        self._step_sizes = _StepSizes(self.model)
         self._train, self._validation = train, validation
         self._schedule, self._seed, self._device = schedule, seed, device
         self._autocast = AUTOCAST[precision]
@@ -159,7 +162,7 @@ class LanguageModelProblem:
             found.append(MixerStability(layer, decay, norms))
         return found
 
-    def _call(self, method: _Method, params: Params, ids: Tensor) -> Any:
+    def _call(self, method: torch.nn.Module, params: Params, ids: Tensor) -> Any:
         named = {f"model.{name}": tensor for name, tensor in params.items()}
         return functional_call(method, named, (ids,))
 

@@ -108,6 +108,7 @@ class _Bench:
             seed,
             precision,
             self.training["device"],
+            self.training["kernels"],
         )
 
     def matches(self, found: Mapping[str, str], hyperparameters: Mapping[str, Any]) -> bool:
