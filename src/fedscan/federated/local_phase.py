@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedscan.federated.algorithm import Algorithm, LocalContext, LocalResult
-from fedscan.federated.problem import Problem
+from fedscan.federated.problem import LocalOptimizer, Problem
 from fedscan.params.algebra import (
     Params,
     add,
@@ -99,7 +99,7 @@ def local_phase(
 
 
 def _apply(
-    optimizer: torch.optim.Optimizer, params: Params, direction: Params, clip_norm: float | None
+    optimizer: LocalOptimizer, params: Params, direction: Params, clip_norm: float | None
 ) -> Tensor:
     """Clip and take one step in place on the private copy; return the norm before clipping."""
     gradients = [direction[name] for name in params]

@@ -3,10 +3,17 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 
 from fedscan.params.algebra import Params
+
+
+class LocalOptimizer(Protocol):
+    """Takes one step in place along the tensors' ``grad``, as torch's optimisers do."""
+
+    def step(self) -> Any:
+        """Take one step."""
+        ...
 
 
 class Problem(Protocol):
@@ -47,7 +54,7 @@ class Problem(Protocol):
         """Return loss and gradient at ``params``; the loss is scaled during backward only."""
         ...
 
-    def optimizer(self, tensors: Sequence[Tensor]) -> torch.optim.Optimizer:
+    def optimizer(self, tensors: Sequence[Tensor]) -> LocalOptimizer:
         """Return a fresh local optimiser of ``tensors``."""
         ...
 

@@ -27,10 +27,10 @@ def initialise(shape: Architecture, seed: int) -> LanguageModel:
         The model on the CPU in float32; the global random state is neither read nor changed.
     """
     generator = torch.Generator().manual_seed(seed)
-    with torch.device("meta"):
+    # The constructors draw from the global generator; building on the meta device would avoid it
+    # but loads seconds' worth of torch's decompositions.
+    with torch.random.fork_rng(devices=[]):
         model = LanguageModel(shape)
-    model.to_empty(device="cpu")
-    model.lm_head.weight = model.backbone.embedding.weight
     with torch.no_grad():
         _construct(model, generator)
         _init_weights(model, generator)

@@ -180,6 +180,9 @@ def head_loss(hidden: Tensor, weight: Tensor, ids: Tensor) -> Tensor:
         Scalar in nats per token; logits exist for ``HEAD_ROWS`` positions at a time.
     """
     hidden, targets = hidden[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
+    if len(targets) <= HEAD_ROWS:
+        # One chunk: the plain operations, without the fused one's start-up (it loads the compiler).
+        return F.cross_entropy(F.linear(hidden, weight), targets)
     options = nn.LinearCrossEntropyOptions(batch_chunk_size=HEAD_ROWS, chunking_method=None)
     if torch.is_autocast_enabled(hidden.device.type):
         dtype = torch.get_autocast_dtype(hidden.device.type)

@@ -14,6 +14,7 @@ from fedscan.measure.stability import Decay, block_spectral_norms, realised_deca
 from fedscan.models.kernels import KERNELS
 from fedscan.models.language_model import LanguageModel
 from fedscan.params.algebra import Params
+from fedscan.problems.adamw import AdamW
 
 AUTOCAST = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 INITIAL_LOSS_SCALE = 65536.0
@@ -121,17 +122,11 @@ class LanguageModelProblem:
             gradients = tuple(gradient / scale for gradient in gradients)
         return loss.detach(), dict(zip(leaves, gradients, strict=True))
 
-    def optimizer(self, tensors: Sequence[Tensor]) -> torch.optim.AdamW:
+    def optimizer(self, tensors: Sequence[Tensor]) -> AdamW:
         """Return a fresh AdamW."""
-        schedule = self._schedule
-        return torch.optim.AdamW(
-            tensors,
-            lr=schedule.lr,
-            betas=schedule.adam_betas,
-            eps=schedule.adam_eps,
-            weight_decay=schedule.weight_decay,
-            fused=True,
-        )
+        s = self._schedule
+        betas = (s.adam_betas[0], s.adam_betas[1])
+        return AdamW(tensors, s.lr, betas, s.adam_eps, s.weight_decay)
 
     @torch.no_grad()
     def evaluate(self, params: Params) -> float:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import torch
-from scipy.optimize import linear_sum_assignment
 
 from fedscan.federated.algorithm import (
     Algorithm,
@@ -64,5 +63,8 @@ def fedalign(
 
 def _match(reference: torch.Tensor, client: torch.Tensor) -> list[int]:
     """Return which client feature takes each reference feature's place."""
+    # Imported here: it takes most of a second, and the other algorithms do not need it.
+    from scipy.optimize import linear_sum_assignment
+
     _, order = linear_sum_assignment((reference @ client.T).cpu().numpy(), maximize=True)
     return [int(column) for column in order]

@@ -1,0 +1,37 @@
+"""What a measurement was made on, and where it is kept."""
+
+import json
+import os
+import platform
+from pathlib import Path
+
+from fedscan.io.provenance import versions
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def record(name, rows, threads):
+    """Print rows of (quantity, value, unit) and write them with the environment."""
+    for quantity, value, unit in rows:
+        print(f"{quantity:58s} {value:10.3f} {unit}")
+    facts = {
+        "rows": [dict(zip(("quantity", "value", "unit"), row, strict=True)) for row in rows],
+        "threads": threads,
+        "cores": os.cpu_count(),
+        "processor": _processor(),
+        "system": platform.system(),
+        "versions": versions(),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(facts, indent=2) + "\n")
+
+
+def _processor():
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    simd = [flag for flag in ("avx2", "avx512f", "avx512_bf16") if flag in flags.split()]
+    return f"{names[0] if names else 'unknown'} ({', '.join(simd)})"

@@ -1,0 +1,94 @@
+"""Forward and backward of our Mamba2 against transformers' on one CPU, alternating, best of n.
+
+Batch 8 x 512, depth 4, d_model 256, float32: the paper's model. CPU seconds of this process.
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+
+import torch
+
+THREADS = 2
+
+
+def ours():
+    from fedscan.models.initialise import initialise
+    from fedscan.models.language_model import Architecture
+    from fedscan.stages.job import keep_freed_memory
+
+    keep_freed_memory()
+    return initialise(Architecture(4, 256, 128, 4, 2, 64, 1, 8, (), 50277, 8, 64), 0)
+
+
+def theirs():
+    from transformers import Mamba2Config, Mamba2ForCausalLM
+
+    return Mamba2ForCausalLM(
+        Mamba2Config(
+            num_heads=8, head_dim=64, vocab_size=50280, hidden_size=256, state_size=128,
+            num_hidden_layers=4, expand=2, conv_kernel=4, n_groups=1, use_bias=False,
+            use_conv_bias=True, residual_in_fp32=True, chunk_size=256, tie_word_embeddings=True,
+            time_step_limit=(0.0, float("inf")), pad_token_id=0, bos_token_id=0, eos_token_id=0,
+            use_cache=False,
+        )
+    )  # fmt: skip
+
+
+def measure(who, what, repeats):
+    """CPU seconds (best) and peak resident memory of one model in a process of its own."""
+    torch.set_num_threads(THREADS)
+    model = {"ours": ours, "transformers": theirs}[who]()
+    ids = torch.randint(0, 50257, (8, 512), generator=torch.Generator().manual_seed(0))
+    if what == "mixers":
+        run = {
+            "ours": lambda: model.backbone(ids).sum(),
+            "transformers": lambda: model.backbone(ids).last_hidden_state.sum(),
+        }[who]
+    else:
+        run = {
+            "ours": lambda: model.loss(ids),
+            "transformers": lambda: model(ids, labels=ids).loss,
+        }[who]
+    best = float("inf")
+    for _ in range(repeats + 1):
+        start = time.process_time()
+        run().backward()
+        best = min(best, time.process_time() - start)
+        model.zero_grad()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(best, peak)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one", nargs=2, metavar=("WHO", "WHAT"), help="measure in this process")
+    parser.add_argument("--repeats", type=int, default=3)
+    arguments = parser.parse_args()
+    if arguments.one:
+        measure(*arguments.one, arguments.repeats)
+        return
+    from environment import record
+
+    rows = []
+    for what in ("mixers", "whole step"):
+        found = {}
+        for who in ("ours", "transformers"):
+            command = [sys.executable, __file__, "--one", who, what]
+            command += ["--repeats", str(arguments.repeats)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            found[who] = [float(part) for part in done.stdout.split()]
+            rows.append((f"{what}, {who}: forward and backward", found[who][0], "CPU s"))
+            rows.append((f"{what}, {who}: peak memory", found[who][1], "GiB"))
+        ratio = found["transformers"][0] / found["ours"][0]
+        rows.append((f"{what}: ours is faster by", ratio, "x"))
+        rows.append(
+            (f"{what}: our memory / theirs", found["ours"][1] / found["transformers"][1], "x")
+        )
+    record("mixers", rows, THREADS)
+
+
+if __name__ == "__main__":
+    main()
