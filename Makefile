@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: run test test-slow lint clean
 
 run: $(VENV)/.installed
-	$(BIN)/snakemake --cores all --rerun-incomplete
+	$(BIN)/snakemake --cores all --workflow-profile workflow/profiles/default
 
 test: $(VENV)/.installed-dev lint
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"

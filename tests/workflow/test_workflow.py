@@ -199,17 +199,11 @@ def test_a_bad_configuration_stops_before_any_job_with_one_line(finished, text, 
     assert "Traceback" not in output
 
 
-def test_the_papers_grid_plans(finished, tmp_path):
-    data = tmp_path / "data"
-    data.mkdir()
-    (data / "x.jsonl").write_text("{}\n")
-    text = (finished.folder / "config/paper.yaml").read_text()
-    text = text.replace("data/slimpajama", str(data))
-    settings = (finished.folder / "config/config.yaml").parent / "settings.yaml"
+def test_the_papers_grid_plans(finished):
     whole = yaml.safe_load((ROOT / "config/config.yaml").read_text())["partition"]["settings"]
+    settings = finished.folder / "config/settings.yaml"
     settings.write_text(yaml.safe_dump({"partition": {"settings": whole}}))
-    (finished.folder / "paper.yaml").write_text(text)
-    jobs = finished.planned("--configfile", "paper.yaml", "config/settings.yaml")
+    jobs = finished.planned("--configfile", "config/paper.yaml", "config/settings.yaml")
     # 72 x 9 x 3 jobs of the main grid; client counts 8, 16, 32; five other backbones
     assert jobs["federated"] == 72 * 9 * 3 + 4 * 3 * 9 * 3 + 5 * 9 * 3
     # settings x betas at K = 4, and settings x three more client counts at 0.7

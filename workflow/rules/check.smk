@@ -1,19 +1,21 @@
 rule check:
-    message:
-        "Checking partitions, row counts, rounds and fingerprints"
     input:
         runs=rules.compare.output.runs,
         rounds=rules.compare.output.rounds,
         clients=expand("results/federated/{job}/clients.parquet", job=JOBS),
         partitions=expand("results/partition/{path}/partition.parquet", path=PARTITIONS),
         train=expand("results/partition/{path}/train.parquet", path=PARTITIONS),
-        validation=expand("results/partition/{path}/validation.parquet", path=PARTITIONS),
+        validation=expand(
+            "results/partition/{path}/validation.parquet", path=PARTITIONS
+        ),
     output:
         "results/check/checks.parquet",
     log:
         "results/logs/check.log",
     benchmark:
         "results/benchmarks/check.tsv"
+    conda:
+        "../../environment.yml"
     threads: 1
     resources:
         mem_mb=4000,
@@ -31,7 +33,7 @@ rule check:
                 for algorithm in LABELS["algorithm"]
             },
         ),
-    conda:
-        "../../environment.yml"
+    message:
+        "Checking partitions, row counts, rounds and fingerprints"
     script:
         "../scripts/check.py"

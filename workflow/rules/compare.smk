@@ -1,6 +1,4 @@
 rule compare:
-    message:
-        "Comparing {params.total} runs"
     input:
         runs=expand("results/federated/{job}/runs.parquet", job=JOBS),
         rounds=expand("results/federated/{job}/rounds.parquet", job=JOBS),
@@ -24,6 +22,8 @@ rule compare:
         "results/logs/compare.log",
     benchmark:
         "results/benchmarks/compare.tsv"
+    conda:
+        "../../environment.yml"
     threads: 1
     resources:
         mem_mb=4000,
@@ -31,8 +31,8 @@ rule compare:
     params:
         key=stage_key("compare", studies=CONFIG["studies"]),
         total=len(RUNS),
-    conda:
-        "../../environment.yml"
+    message:
+        "Comparing {params.total} runs"
     script:
         "../scripts/compare.py"
 

@@ -1,6 +1,4 @@
 rule federated:
-    message:
-        "Training {wildcards.algorithm}: setting {wildcards.setting}, beta {wildcards.beta}, depth {wildcards.depth}, E {wildcards.local_steps}, seed {wildcards.seed}"
     input:
         partition_files,
     output:
@@ -13,6 +11,8 @@ rule federated:
         f"results/logs/federated/{JOB_PATTERN}.log",
     benchmark:
         f"results/benchmarks/federated/{JOB_PATTERN}.tsv"
+    conda:
+        "../../environment.yml"
     threads: CONFIG["training"]["threads"]
     resources:
         mem_mb=8000,
@@ -20,7 +20,7 @@ rule federated:
         gpu=1 if CONFIG["training"]["device"] == "cuda" else 0,
     params:
         key=federated_key,
-    conda:
-        "../../environment.yml"
+    message:
+        "Training {wildcards.algorithm}: setting {wildcards.setting}, beta {wildcards.beta}, depth {wildcards.depth}, E {wildcards.local_steps}, seed {wildcards.seed}"
     script:
         "../scripts/federated.py"

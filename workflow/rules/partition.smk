@@ -14,8 +14,6 @@ TOKENS_KEY = stage_key(
 
 
 rule tokens:
-    message:
-        "Reading, tokenising and packing the documents of {params.total} domains"
     input:
         DATA_FILES,
     output:
@@ -30,6 +28,8 @@ rule tokens:
         "results/logs/tokens.log",
     benchmark:
         "results/benchmarks/tokens.tsv"
+    conda:
+        "../../environment.yml"
     threads: 1
     resources:
         mem_mb=4000,
@@ -37,15 +37,13 @@ rule tokens:
     params:
         key=TOKENS_KEY,
         total=len(DOMAINS),
-    conda:
-        "../../environment.yml"
+    message:
+        "Reading, tokenising and packing the documents of {params.total} domains"
     script:
         "../scripts/tokens.py"
 
 
 rule partition:
-    message:
-        "Partitioning setting {wildcards.setting}, beta {wildcards.beta}, {wildcards.clients} clients"
     input:
         tables=rules.tokens.output,
         manifest=rules.tokens.output.manifest,
@@ -57,13 +55,15 @@ rule partition:
         "results/logs/partition/setting={setting}/beta={beta}/clients={clients}.log",
     benchmark:
         "results/benchmarks/partition/setting={setting}/beta={beta}/clients={clients}.tsv"
+    conda:
+        "../../environment.yml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=30,
     params:
         key=partition_key,
-    conda:
-        "../../environment.yml"
+    message:
+        "Partitioning setting {wildcards.setting}, beta {wildcards.beta}, {wildcards.clients} clients"
     script:
         "../scripts/partition.py"

@@ -11,6 +11,8 @@ from torch import Tensor
 
 Params = dict[str, Tensor]
 ROW = 1024
+# Up to this size one operation in float64 is cheaper than several on rows.
+SHORT = 1 << 16
 
 
 def zeros_like(a: Mapping[str, Tensor]) -> Params:
@@ -124,12 +126,15 @@ def norm_tensor(a: Mapping[str, Tensor]) -> Tensor:
     Returns:
         Scalar, float64.
     """
-    squares = [
-        torch.linalg.vector_norm(rows, dim=1).to(torch.float64).square().sum()
-        for tensor in a.values()
-        for rows in _rows(tensor)
-    ]
-    return torch.stack(squares).sum().sqrt()
+    norms = []
+    for tensor in a.values():
+        if tensor.numel() <= SHORT:
+            norms.append(torch.linalg.vector_norm(tensor, dtype=torch.float64))
+        else:
+            for rows in _rows(tensor):
+                partial = torch.linalg.vector_norm(rows, dim=1)
+                norms.append(torch.linalg.vector_norm(partial, dtype=torch.float64))
+    return torch.linalg.vector_norm(torch.stack(norms))
 
 
 def _rows(tensor: Tensor) -> list[Tensor]:
