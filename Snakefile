@@ -22,6 +22,8 @@ localrules:
 
 rule all:
     default_target: True
+    message:
+        "Everything is there: results/compare and results/check"
     input:
         "results/compare/comparison.parquet",
         "results/compare/validation_curves.png",

@@ -5,6 +5,7 @@ import pandas as pd
 from fedscan.analysis.selection import CONFIGURATION
 from fedscan.analysis.style import NAMES
 
+LONGEST_VALUE = 48
 HEADER = ("algorithm", "train ppl", "val ppl", "last-10 ppl", "vs FedAvg", "value")
 
 
@@ -36,7 +37,7 @@ def comparison_text(comparison: pd.DataFrame) -> str:
 
 
 def _row(row: dict[str, object]) -> tuple[str, ...]:
-    notes = _short(str(row["value"]), int(str(row["values_tried"])))
+    notes = _short(str(row["value"]))
     if row["failed_runs"]:
         notes += f"  ({row['failed_runs']} failed)"
     if row["values_missing"]:
@@ -53,10 +54,9 @@ def _row(row: dict[str, object]) -> tuple[str, ...]:
     )
 
 
-def _short(value: str, tried: int) -> str:
-    """Return the first hyperparameters of a long list; the table has them all."""
-    parts = value.split(",")
-    return value if len(parts) < 3 or tried < 1 else f"{parts[-1]}, ..."
+def _short(value: str) -> str:
+    """Cut a long list of hyperparameters; the comparison table has them all."""
+    return value if len(value) <= LONGEST_VALUE else f"{value[: LONGEST_VALUE - 3]}..."
 
 
 def _plus_minus(mean: object, spread: object) -> str:
