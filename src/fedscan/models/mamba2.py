@@ -62,7 +62,7 @@ class Mamba2(nn.Module):
         self.chunk_size = chunk_size
         channels = self.d_inner + 2 * ngroups * d_state
         self.in_proj = nn.Linear(d_model, self.d_inner + channels + self.nheads, bias=False)
-        self.conv1d = nn.Conv1d(channels, channels, d_conv, groups=channels, padding=d_conv - 1)
+        self.conv1d = nn.Conv1d(channels, channels, d_conv, groups=channels)
         self.dt_bias = nn.Parameter(torch.empty(self.nheads))
         self.A_log = nn.Parameter(torch.empty(self.nheads))
         self.D = nn.Parameter(torch.empty(self.nheads))
@@ -121,8 +121,10 @@ class Mamba2(nn.Module):
         )
 
     def _causal_conv(self, mixed: Tensor) -> Tensor:
-        length = mixed.shape[1]
-        return self.conv1d(mixed.transpose(1, 2))[..., :length].transpose(1, 2)
+        # Padding on the left alone: cutting a symmetric padding off again costs more.
+        padded = F.pad(mixed.transpose(1, 2), (self.conv1d.kernel_size[0] - 1, 0))
+        weight, bias = self.conv1d.weight, self.conv1d.bias
+        return F.conv1d(padded, weight, bias, groups=self.conv1d.groups).transpose(1, 2)
 
 
 def draw_dt_bias(heads: int, generator: torch.Generator) -> Tensor:

@@ -31,25 +31,28 @@ def ssd(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, chunk
     per_group = heads // groups
     chunk = min(chunk, length)
     pad = -length % chunk
-    skip = D[:, None] * x
+    inputs = x
     if pad:
         # A padded step has dt = 0: it neither decays nor feeds the state.
         x, dt, B, C = (_pad_length(t, pad) for t in (x, dt, B, C))
     chunks = (length + pad) // chunk
 
-    decay = (dt * A).view(batch, chunks, chunk, groups, per_group).permute(0, 1, 3, 4, 2)
-    total = decay.cumsum(-1)
+    decay = (dt * A).view(batch, chunks, chunk, groups, per_group)
+    total = decay.cumsum(2)
+    # Positions stay before heads: all heads' channels of a position are then one row, and only the
+    # products within a chunk, which differ between heads, need another order.
     u = (x * dt[..., None]).view(batch, chunks, chunk, groups, per_group, headdim)
-    u = u.permute(0, 1, 3, 4, 2, 5)
     B = B.view(batch, chunks, chunk, groups, state).transpose(2, 3)
     C = C.view(batch, chunks, chunk, groups, state).transpose(2, 3)
 
-    within = (C @ B.transpose(-1, -2)).unsqueeze(3) * _segment_decay(total)
-    y = within.to(u.dtype) @ u
+    scores = (C @ B.transpose(-1, -2)).unsqueeze(3)
+    within = (scores * _segment_decay(total.permute(0, 1, 3, 4, 2))).to(u.dtype)
+    y = (within @ u.permute(0, 1, 3, 4, 2, 5)).permute(0, 1, 4, 2, 3, 5)
     if chunks > 1:
-        y = y + _across_chunks(u, B, C, total)
-    y = y.permute(0, 1, 4, 2, 3, 5).reshape(batch, length + pad, heads, headdim)
-    return y[:, :length] + skip
+        y = _across_chunks(u, B, C, total) + y
+    y = y.reshape(batch, length + pad, heads, headdim)
+    # Slicing nothing off would still cost a copy of zeros in the backward pass.
+    return torch.addcmul(y[:, :length] if pad else y, inputs, D[:, None])
 
 
 def _pad_length(tensor: Tensor, pad: int) -> Tensor:
@@ -70,23 +73,31 @@ def _segment_decay(total: Tensor) -> Tensor:
     """
     difference = total.unsqueeze(-1) - total.unsqueeze(-2)
     chunk = total.shape[-1]
-    lower = torch.ones(chunk, chunk, dtype=torch.bool, device=total.device).tril()
-    return difference.masked_fill(~lower, float("-inf")).exp()
+    upper = torch.ones(chunk, chunk, dtype=torch.bool, device=total.device).triu(1)
+    return difference.masked_fill_(upper, float("-inf")).exp_()
 
 
 def _across_chunks(u: Tensor, B: Tensor, C: Tensor, total: Tensor) -> Tensor:
-    """Return the contribution of earlier chunks, (batch, chunks, groups, heads, chunk, headdim)."""
-    batch, chunks, groups, heads, chunk, headdim = u.shape
-    to_end = (total[..., -1:] - total).exp().unsqueeze(-1)
+    """Return the contribution of earlier chunks.
+
+    Args:
+        u: x dt, (batch, chunks, chunk, groups, heads, headdim).
+        B: input maps, (batch, chunks, groups, chunk, d_state).
+        C: output maps, like B.
+        total: cumulative log decays, (batch, chunks, chunk, groups, heads).
+
+    Returns:
+        Shape of ``u``.
+    """
+    batch, chunks, chunk, groups, heads, headdim = u.shape
+    to_end = (total[:, :, -1:] - total).exp().unsqueeze(-1)
     # All heads of a group share B and C: their channels are the columns of one matrix product.
-    weighted = (u * to_end).permute(0, 1, 2, 4, 3, 5)
-    weighted = weighted.reshape(batch, chunks, groups, chunk, heads * headdim)
+    weighted = (u * to_end).view(batch, chunks, chunk, groups, heads * headdim).transpose(2, 3)
     states = B.transpose(-1, -2).to(weighted.dtype) @ weighted
-    chunk_decay = total[..., -1].exp().repeat_interleave(headdim, dim=-1).unsqueeze(-2)
+    chunk_decay = total[:, :, -1].exp().repeat_interleave(headdim, dim=-1).unsqueeze(-2)
     carried, before = torch.zeros_like(states[:, 0]), []
     for index in range(chunks):
         before.append(carried)
         carried = chunk_decay[:, index] * carried + states[:, index]
-    outer = C.to(weighted.dtype) @ torch.stack(before, dim=1)
-    outer = outer.view(batch, chunks, groups, chunk, heads, headdim).permute(0, 1, 2, 4, 3, 5)
-    return outer * total.exp().unsqueeze(-1)
+    outer = (C.to(weighted.dtype) @ torch.stack(before, dim=1)).transpose(2, 3)
+    return outer.reshape(u.shape) * total.exp().unsqueeze(-1)
