@@ -95,9 +95,10 @@ def _across_chunks(u: Tensor, B: Tensor, C: Tensor, total: Tensor) -> Tensor:
     weighted = (u * to_end).view(batch, chunks, chunk, groups, heads * headdim).transpose(2, 3)
     states = B.transpose(-1, -2).to(weighted.dtype) @ weighted
     chunk_decay = total[:, :, -1].exp().repeat_interleave(headdim, dim=-1).unsqueeze(-2)
-    carried, before = torch.zeros_like(states[:, 0]), []
-    for index in range(chunks):
-        before.append(carried)
-        carried = chunk_decay[:, index] * carried + states[:, index]
+    # unbind, not indexing: the gradient of an index is a tensor of zeros for every chunk.
+    decays, new = chunk_decay.unbind(1), states.unbind(1)
+    before = [torch.zeros_like(new[0])]
+    for index in range(chunks - 1):
+        before.append(torch.addcmul(new[index], decays[index], before[-1]))
     outer = (C.to(weighted.dtype) @ torch.stack(before, dim=1)).transpose(2, 3)
     return outer.reshape(u.shape) * total.exp().unsqueeze(-1)
