@@ -134,7 +134,8 @@ def norm_tensor(a: Mapping[str, Tensor]) -> Tensor:
             for rows in _rows(tensor):
                 partial = torch.linalg.vector_norm(rows, dim=1)
                 norms.append(torch.linalg.vector_norm(partial, dtype=torch.float64))
-    return torch.linalg.vector_norm(torch.stack(norms))
+    total: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    return total
 
 
 def _rows(tensor: Tensor) -> list[Tensor]:
