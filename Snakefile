@@ -22,11 +22,11 @@ localrules:
 
 rule all:
     default_target: True
-    message:
-        "Everything is there: results/compare and results/check"
     input:
         "results/compare/comparison.parquet",
         "results/compare/validation_curves.png",
         "results/check/checks.parquet",
         # Named here, not only as inputs of compare: a deleted table is then made again.
         expand("results/federated/{job}/{table}.parquet", job=JOBS, table=JOB_TABLES),
+    message:
+        "Everything is there: results/compare and results/check"
