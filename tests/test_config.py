@@ -105,7 +105,7 @@ def edited(tmp_path, path, value):
             ["arxiv", "books"],
             ["partition.settings.1.1 = 'books'", "'wikipedia'", "'c4'"],
         ),
-        ("model.headdim", 48, ["model.headdim = 48", "divide the inner width", "128"]),
+        ("model.headdim", 48, ["model.headdim = 48", "divide the inner width", "64"]),
         ("model.vocab_size", 100, ["model.vocab_size = 100", "257 tokens"]),
         ("data.source", "local", ["data.local.paths = []", "at least one file"]),
     ],

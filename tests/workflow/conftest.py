@@ -18,7 +18,7 @@ TINY = {
         "settings": {1: ["arxiv", "github"]},
     },
     "model": {"d_model": 16, "d_state": 8, "headdim": 8, "attention_heads": 2, "chunk_size": 16},
-    "training": {"rounds": 2, "batch_size": 2},
+    "training": {"rounds": 2, "batch_size": 2, "lr": 0.001},
     "studies": {
         "main": {
             "clients": [2],

@@ -14,8 +14,12 @@ except ModuleNotFoundError as error:
         f"{error}: install the package first: pip install -c constraints.txt -e ."
     )
 
+# In merge order: Snakemake lists files of the command line before the default they override.
+CONFIG_FILES = sorted(
+    map(str, workflow.configfiles), key=lambda name: name != "config/config.yaml"
+)
 try:
-    CONFIG = config_files.validate(config, workflow.configfiles).model_dump(mode="json")
+    CONFIG = config_files.validate(config, CONFIG_FILES).model_dump(mode="json")
     DATA_FILES = (
         find_files(CONFIG["data"]["local"]["paths"])
         if CONFIG["data"]["source"] == "local"
