@@ -155,13 +155,14 @@ def test_zstd_cut_at_a_block_boundary_is_detected(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("x.jsonl.gz", gzip.compress(b"{}" * 9999)[:-9], "truncated"),
+        ("x.jsonl.gz", gzip.compress(b"{}" * 9999, mtime=0)[:-9], "truncated"),
         ("x.jsonl.gz", b"plain", "not valid gzip"),
         ("x.jsonl.zst", b"plain text", "not valid zstd"),
         ("x.jsonl.zst", b"version https://git-lfs.github.com/spec/v1\noid", "git lfs pull"),
         ("x.parquet", b"PAR1garbage", "not a whole Parquet file"),
         ("x.txt", b"text", "no file has a name fedscan reads"),
     ],
+    ids=["cut gzip", "no gzip", "no zstd", "pointer", "no Parquet", "no suffix"],
 )
 def test_damaged_files(tmp_path, name, content, words):
     file = tmp_path / name
