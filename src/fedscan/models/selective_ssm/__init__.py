@@ -1,0 +1,1 @@
+"""The analysed layer (paper, Section 3): a reference with autograd, a CPU kernel, a GPU kernel."""

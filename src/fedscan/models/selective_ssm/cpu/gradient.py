@@ -1,0 +1,120 @@
+"""Losses and gradients of one-hot sequences, compiled per shape."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from fedscan.models.selective_ssm.cpu.passes import (
+    COMPILED,
+    backward,
+    clear,
+    contract,
+    fill_tables,
+    forward,
+    loss_adjoint,
+    new_scratch,
+    new_sums,
+    new_tables,
+)
+from fedscan.models.selective_ssm.cpu.rows import load, store, zeros
+from fedscan.models.selective_ssm.layout import Shape
+
+
+@functools.cache
+def batch(shape: Shape) -> Callable[..., Any]:
+    """Return the compiled mean loss and gradient of a batch.
+
+    Args:
+        shape: sizes of the layer.
+
+    Returns:
+        (params, tokens, gradient) -> loss; fills ``gradient``.
+    """
+    d, n = shape
+
+    @njit(**COMPILED)
+    def run(params, tokens, gradient):
+        zero = zeros(params, d)
+        tables, sums = new_tables(params, d, n), new_sums(params, d, n)
+        scratch = new_scratch(params, d, n, tokens.shape[1])
+        fill_tables(params, tables, d, n, zero)
+        clear(sums, d, n, zero)
+        weight = params.dtype.type(1) / params.dtype.type(tokens.shape[0])
+        loss = 0.0
+        for i in range(tokens.shape[0]):
+            forward(tokens[i], tables, scratch, d, n, zero)
+            loss += loss_adjoint(tokens[i], tables, scratch.logits, d, zero, weight)
+            backward(tokens[i], tables, scratch, sums, d, n, zero)
+        contract(params, tables, sums, gradient, d, n, zero)
+        return loss / tokens.shape[0]
+
+    return run
+
+
+@functools.cache
+def sequences(shape: Shape) -> Callable[..., Any]:
+    """Return the compiled loss and gradient of every sequence by itself.
+
+    Args:
+        shape: sizes of the layer.
+
+    Returns:
+        (params, tokens, losses, gradients) -> None; fills the last two.
+    """
+    d, n = shape
+
+    @njit(**COMPILED)
+    def run(params, tokens, losses, gradients):
+        zero = zeros(params, d)
+        tables, sums = new_tables(params, d, n), new_sums(params, d, n)
+        scratch = new_scratch(params, d, n, tokens.shape[1])
+        fill_tables(params, tables, d, n, zero)
+        one = params.dtype.type(1)
+        for i in range(tokens.shape[0]):
+            clear(sums, d, n, zero)
+            forward(tokens[i], tables, scratch, d, n, zero)
+            losses[i] = loss_adjoint(tokens[i], tables, scratch.logits, d, zero, one)
+            backward(tokens[i], tables, scratch, sums, d, n, zero)
+            contract(params, tables, sums, gradients[i], d, n, zero)
+
+    return run
+
+
+@functools.cache
+def predictions(shape: Shape) -> Callable[..., Any]:
+    """Return the compiled loss and hits of every sequence, without gradients.
+
+    Args:
+        shape: sizes of the layer.
+
+    Returns:
+        (params, tokens, temperature, losses, hits, peaks) -> None; fills the last three: mean
+        cross-entropy of logits / temperature, number of positions whose largest logit is the next
+        token, largest absolute logit or state entry (NaN if one is not finite).
+    """
+    d, n = shape
+
+    @njit(**COMPILED)
+    def run(params, tokens, temperature, losses, hits, peaks):
+        zero = zeros(params, d)
+        tables = new_tables(params, d, n)
+        scratch = new_scratch(params, d, n, tokens.shape[1])
+        fill_tables(params, tables, d, n, zero)
+        inverse = params.dtype.type(1) / params.dtype.type(temperature)
+        steps = tokens.shape[1] - 1
+        for i in range(tokens.shape[0]):
+            forward(tokens[i], tables, scratch, d, n, zero)
+            peak = max(np.abs(scratch.logits[: steps * d]).max(), np.abs(scratch.states).max())
+            # max drops NaN; a sum does not.
+            peaks[i] = peak + 0 * scratch.logits[: steps * d].sum()
+            hits[i] = 0
+            for t in range(steps):
+                chosen = np.argmax(scratch.logits[t * d : t * d + d])
+                hits[i] += chosen == tokens[i, t + 1]
+                store(scratch.logits, t * d, load(scratch.logits, t * d, zero) * inverse)
+            losses[i] = loss_adjoint(tokens[i], tables, scratch.logits, d, zero, inverse)
+
+    return run

@@ -1,0 +1,66 @@
+"""Drawing token sequences from a layer used as a generative model, compiled per shape."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from fedscan.models.selective_ssm.cpu.passes import COMPILED, fill_tables, new_tables
+from fedscan.models.selective_ssm.cpu.rows import exp, largest, load, store, zeros
+from fedscan.models.selective_ssm.layout import Shape
+
+
+@functools.cache
+def sampler(shape: Shape) -> Callable[..., Any]:
+    """Return the compiled sampler: x_1 uniform, then x_{t+1} ~ softmax(y_t / temperature).
+
+    Args:
+        shape: sizes of the layer.
+
+    Returns:
+        (params, temperature, uniforms, tokens) -> None; ``uniforms`` (sequences, length) in [0, 1)
+        decide every draw by the inverse of the cumulative distribution, which is summed in
+        float64; fills ``tokens`` (sequences, length) uint8.
+    """
+    d, n = shape
+
+    @njit(**COMPILED)
+    def run(params, temperature, uniforms, tokens):
+        zero = zeros(params, d)
+        tables = new_tables(params, d, n)
+        state, weights = np.empty(n * d, params.dtype), np.empty(d, params.dtype)
+        fill_tables(params, tables, d, n, zero)
+        inverse = params.dtype.type(1) / params.dtype.type(temperature)
+        for i in range(uniforms.shape[0]):
+            u = min(np.int64(uniforms[i, 0] * d), d - 1)
+            tokens[i, 0] = u
+            for k in range(n):
+                store(state, k * d, zero)
+            for t in range(1, uniforms.shape[1]):
+                hot, y = load(tables.hot, u * d, zero), zero
+                for k in range(n):
+                    kept = load(tables.transition, (u * n + k) * d, zero)
+                    h = kept * load(state, k * d, zero) + hot * tables.write[u * n + k]
+                    store(state, k * d, h)
+                    y = y + h * tables.read[u * n + k]
+                y = y * inverse
+                store(weights, 0, exp(y - largest(y)))
+                u = _draw(weights, uniforms[i, t], d)
+                tokens[i, t] = u
+
+    return run
+
+
+@njit(error_model="numpy")
+def _draw(weights, uniform, d):
+    total = 0.0
+    for i in range(d):
+        total += weights[i]
+    below = uniform * total
+    for i in range(d):
+        below -= weights[i]
+        if below < 0:
+            return i
+    return d - 1
