@@ -107,7 +107,8 @@ def _sequence(
     kind: tl.constexpr = states.dtype.element_ty
     h = tl.zeros((PADDED_N, PADDED_D), kind)
     nats = tl.zeros((), kind)
-    share = 1.0 / (length - 1)
+    # In the dtype of the states: a quotient of two integers would be float32.
+    share = tl.full((), 1.0, kind) / (length - 1)
     for t in range(length - 1):
         u = tl.load(word + t).to(tl.int32)
         target = tl.load(word + t + 1).to(tl.int32)
