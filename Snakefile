@@ -13,6 +13,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/partition.smk"
 include: "workflow/rules/federated.smk"
 include: "workflow/rules/compare.smk"
+include: "workflow/rules/synthetic.smk"
 include: "workflow/rules/check.smk"
 
 
@@ -25,6 +26,7 @@ rule all:
     input:
         "results/compare/comparison.parquet",
         "results/compare/validation_curves.png",
+        rules.bounds.output,
         "results/check/checks.parquet",
         # Named here, not only as inputs of compare: a deleted table is then made again.
         expand("results/federated/{job}/{table}.parquet", job=JOBS, table=JOB_TABLES),

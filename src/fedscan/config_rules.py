@@ -22,6 +22,7 @@ def broken_rules(config: Config) -> list[Problem]:
         *_data(config),
         *_model(config),
         *_training(config),
+        *_synthetic(config),
         *(problem for name in config.studies for problem in _study(config, name)),
     ]
 
@@ -59,6 +60,46 @@ def _training(config: Config) -> Iterator[Problem]:
         if training.kernels == "mamba_ssm":
             message = "mamba_ssm's kernels need training.device 'cuda'; on cpu use 'torch'"
             yield ("training", "kernels"), training.kernels, message
+
+
+def _synthetic(config: Config) -> Iterator[Problem]:
+    synthetic, learners = config.synthetic, config.synthetic.learners
+    if synthetic.train_sequences % learners.batch_size:
+        message = f"must divide synthetic.train_sequences = {synthetic.train_sequences}"
+        yield ("synthetic", "learners", "batch_size"), learners.batch_size, message
+    if learners.updates % learners.checkpoint_every:
+        message = f"must divide synthetic.learners.updates = {learners.updates}"
+        yield ("synthetic", "learners", "checkpoint_every"), learners.checkpoint_every, message
+    for index, update in enumerate(learners.bound_checkpoints):
+        if update % learners.checkpoint_every or update > learners.updates:
+            message = (
+                f"must be a multiple of checkpoint_every = {learners.checkpoint_every},"
+                f" at most updates = {learners.updates}"
+            )
+            yield ("synthetic", "learners", "bound_checkpoints", index), update, message
+    if synthetic.smoothness.sequences > synthetic.test_sequences:
+        message = f"must not exceed synthetic.test_sequences = {synthetic.test_sequences}"
+        yield ("synthetic", "smoothness", "sequences"), synthetic.smoothness.sequences, message
+    yield from _stacks(config)
+
+
+def _stacks(config: Config) -> Iterator[Problem]:
+    synthetic, stacks = config.synthetic, config.synthetic.stacks
+    where = ("synthetic", "stacks")
+    for name in ("d_input", "d_state"):
+        if getattr(stacks, name) not in getattr(synthetic, name):
+            message = f"must be one of synthetic.{name} = {getattr(synthetic, name)}"
+            yield (*where, name), getattr(stacks, name), message
+    for index, rho in enumerate(stacks.rhos):
+        if rho not in synthetic.rhos:
+            message = f"must be one of synthetic.rhos = {synthetic.rhos}"
+            yield (*where, "rhos", index), rho, message
+    if stacks.length > synthetic.sequence_length:
+        message = f"must not exceed synthetic.sequence_length = {synthetic.sequence_length}"
+        yield (*where, "length"), stacks.length, message
+    if stacks.sequences > synthetic.test_sequences:
+        message = f"must not exceed synthetic.test_sequences = {synthetic.test_sequences}"
+        yield (*where, "sequences"), stacks.sequences, message
 
 
 def _study(config: Config, name: str) -> Iterator[Problem]:

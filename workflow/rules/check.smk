@@ -37,3 +37,11 @@ rule check:
         "Checking partitions, row counts, rounds and fingerprints"
     script:
         "../scripts/check.py"
+
+
+onsuccess:
+    # Only what this run made: a partial target does not remake every table.
+    for name in ("compare/comparison.txt", "bounds/summary.txt"):
+        table = Path("results", name)
+        if table.exists() and table.stat().st_mtime > STARTED:
+            print(table.read_text(encoding="utf-8"), file=sys.stderr)

@@ -1,6 +1,7 @@
 import json
 import re
 import sys
+import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -14,6 +15,7 @@ except ModuleNotFoundError as error:
         f"{error}: install the package first: pip install -c constraints.txt -e ."
     )
 
+STARTED = time.time()
 # In merge order: Snakemake lists files of the command line before the default they override.
 CONFIG_FILES = sorted(
     map(str, workflow.configfiles), key=lambda name: name != "config/config.yaml"
@@ -43,8 +45,14 @@ PARTITIONS = {
 }
 
 
+SYNTHETIC = CONFIG["synthetic"]
+SHAPES = [(d, n) for d in SYNTHETIC["d_input"] for n in SYNTHETIC["d_state"]]
+
+
 wildcard_constraints:
     **{field: "|".join(map(re.escape, labels)) for field, labels in LABELS.items()},
+    d_input=r"\d+",
+    d_state=r"\d+",
 
 
 def chosen(section, name):
@@ -91,3 +99,22 @@ def federated_key(wildcards):
         tokenizer=CONFIG["tokenizer"]["name"],
         **CONFIG["workflow"],
     )
+
+
+def of_shapes(pattern):
+    """The files of every (D, N)."""
+    return [pattern.format(d_input=d, d_state=n) for d, n in SHAPES]
+
+
+def shape_key(stage, **values):
+    """The key of a rule that has one job per (D, N)."""
+
+    def key(wildcards):
+        shape = {"d_input": int(wildcards.d_input), "d_state": int(wildcards.d_state)}
+        return stage_key(stage, **shape, **values)
+
+    return key
+
+
+def without(section, *names):
+    return {k: v for k, v in section.items() if k not in names}

@@ -35,9 +35,3 @@ rule compare:
         "Comparing {params.total} runs"
     script:
         "../scripts/compare.py"
-
-
-onsuccess:
-    table = Path("results/compare/comparison.txt")
-    if table.exists():
-        print(table.read_text(encoding="utf-8"), file=sys.stderr)

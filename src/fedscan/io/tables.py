@@ -5,22 +5,10 @@ path (setting=1/depth=4/...) are not repeated as columns, so that hive-style rea
 column of one type.
 """
 
-from typing import NamedTuple
-
 import pyarrow as pa
 
-
-class Column(NamedTuple):
-    """One column of a table."""
-
-    name: str
-    dtype: pa.DataType
-    unit: str
-    meaning: str
-    nullable: bool = False
-
-
-TEXT, INT, FLOAT, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+from fedscan.io.columns import FLAG, FLOAT, INT, TEXT, Column
+from fedscan.io.synthetic_tables import SYNTHETIC_TABLES
 
 JOB_KEYS = (
     Column("backbone", TEXT, "-", "layer layout of the model"),
@@ -180,6 +168,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "all_runs": ALL_RUNS,
     "all_rounds": ALL_ROUNDS,
     "checks": CHECKS,
+    **SYNTHETIC_TABLES,
 }
 
 

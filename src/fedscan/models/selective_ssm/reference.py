@@ -62,7 +62,8 @@ def one_hot(tokens: Tensor, like: Tensor) -> Tensor:
     Returns:
         (batch, length, D).
     """
-    return functional.one_hot(tokens.long(), like.shape[-1]).to(like)
+    # Not functional.one_hot, which torch.func.vmap cannot batch.
+    return torch.eye(like.shape[-1], dtype=like.dtype, device=like.device)[tokens.long()]
 
 
 def sequence_losses(layers: Sequence[Layer], tokens: Tensor) -> Tensor:

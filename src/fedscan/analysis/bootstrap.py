@@ -1,0 +1,78 @@
+"""Medians and slopes with bootstrap intervals."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+RESAMPLES = 2000
+SEED = 0
+
+
+class Estimate(NamedTuple):
+    """A value with its 95% percentile interval; NaN where there is too little data."""
+
+    value: float
+    low: float
+    high: float
+
+
+def median(values: np.ndarray) -> Estimate:
+    """Return the median with its bootstrap interval.
+
+    Args:
+        values: (m), finite; the units that are resampled.
+
+    Returns:
+        The estimate; an interval needs at least two values.
+    """
+    values = np.asarray(values, float)
+    if not len(values):
+        return Estimate(np.nan, np.nan, np.nan)
+    centre = float(np.median(values))
+    if len(values) < 2 or np.ptp(values) == 0:
+        return Estimate(centre, centre if len(values) > 1 else np.nan, centre)
+    found = stats.bootstrap(
+        (values,),
+        np.median,
+        n_resamples=RESAMPLES,
+        method="percentile",
+        rng=np.random.default_rng(SEED),
+        batch=200,
+    )
+    return Estimate(centre, *map(float, found.confidence_interval))
+
+
+def slope(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> Estimate:
+    """Return the least-squares slope of y on x; groups of rows are resampled together.
+
+    Args:
+        x: (m).
+        y: (m).
+        groups: (m) labels of the units that are resampled, e.g. configurations.
+
+    Returns:
+        The estimate; NaN if x has fewer than two values.
+    """
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    names, index = np.unique(np.asarray(groups).astype(str), return_inverse=True)
+    if len(np.unique(x)) < 2:
+        return Estimate(np.nan, np.nan, np.nan)
+    # Weighted sums per group make a resample a product of counts and sums.
+    terms = np.stack([np.ones_like(x), x, y, x * x, x * y], axis=1)
+    sums = np.zeros((len(names), 5))
+    np.add.at(sums, index, terms)
+    centre = _slope(sums.sum(axis=0))
+    if len(names) < 2:
+        return Estimate(centre, np.nan, np.nan)
+    random = np.random.default_rng(SEED)
+    counts = random.multinomial(len(names), np.full(len(names), 1 / len(names)), RESAMPLES)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        resampled = _slope((counts @ sums).T)
+    resampled = resampled[np.isfinite(resampled)]
+    return Estimate(centre, *map(float, np.percentile(resampled, [2.5, 97.5])))
+
+
+def _slope(sums: np.ndarray) -> np.ndarray | float:
+    count, x, y, xx, xy = sums
+    return (count * xy - x * y) / (count * xx - x * x)

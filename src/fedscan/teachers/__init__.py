@@ -1,0 +1,1 @@
+"""Frozen selective SSMs that generate datasets, and the criteria a dataset must meet."""

@@ -1,0 +1,14 @@
+"""Rule learners: unpack and call the stage."""
+
+import json
+from pathlib import Path
+
+from fedscan.stages import learners
+from fedscan.stages.job import job
+
+with job(snakemake.log[0]) as report:
+    folder = Path(snakemake.output.learners).parent
+    checkpoints = Path("results/checkpoints", folder.relative_to("results"))
+    teachers = str(Path(snakemake.input[0]).parent)
+    settings = json.loads(snakemake.params.key)
+    learners.run(settings, teachers, str(folder), str(checkpoints), report)
