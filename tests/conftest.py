@@ -1,4 +1,4 @@
-"""One thread per test process (the suite itself runs in parallel), and no hub."""
+"""One thread per process (the suite runs in parallel), no hub, kernels compiled once."""
 
 import os
 
@@ -7,3 +7,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 
 torch.set_num_threads(1)
+
+from fedscan.stages.job import keep_compiled_kernels
+
+keep_compiled_kernels()

@@ -22,7 +22,10 @@ LAYERS = {
     "teachers": {"models", "seeds"},
     "problems": {"federated", "models", "data", "measure", "teachers", "params", "seeds"},
     "analysis": set(),
-    "config": set(),
+    "config_types": set(),
+    "config_algorithms": {"config_types"},
+    "config_synthetic": {"config_types", "config_algorithms"},
+    "config": {"config_types", "config_algorithms", "config_synthetic"},
     "config_rules": {"config"},
     "config_files": {"config", "config_rules"},
     "stages": None,
@@ -34,6 +37,8 @@ TORCH_FREE = {"seeds", "grid", "io", "theory", "data", "analysis", "config", "co
 VAGUE = {"utils", "util", "helpers", "common", "misc", "tools", "core"}
 CONFIG_WORDS = {"cfg", "config", "args", "opts", "kwargs", "settings", "options"}
 ALLOWED_BASES = {"NamedTuple", "Protocol", "Exception", "BaseModel", "Section", "Enum"}
+# Numba is extended by subclassing its types and data models.
+ALLOWED_BASES |= {"Type", "PrimitiveModel"}
 
 
 def tree(file):

@@ -5,39 +5,28 @@ the stages: nothing below them sees these classes. Reading files and wording err
 ``fedscan.config_files``.
 """
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, Len, Lt
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from annotated_types import Ge, Len
+from pydantic import Field
 
-T = TypeVar("T")
-
-
-def _distinct(values: list[Any]) -> list[Any]:
-    for index, value in enumerate(values):
-        if value in values[:index]:
-            raise ValueError(f"the value {value!r} appears twice; each may appear once")
-    return values
-
-
-Grid = Annotated[list[T], Len(min_length=1), AfterValidator(_distinct)]
-Domain = Literal["arxiv", "github", "stackexchange", "wikipedia", "c4", "common_crawl"]
-Backbone = Literal["mamba2", "hybrid75", "hybrid50", "hybrid50alt", "hybrid25", "attn0"]
-Positive = Annotated[float, Gt(0)]
-NonNegative = Annotated[float, Ge(0)]
-Share = Annotated[float, Ge(0), Le(1)]
-OpenShare = Annotated[float, Gt(0), Lt(1)]
-Momentum = Annotated[float, Ge(0), Lt(1)]
-Count = Annotated[int, Ge(1)]
-Seed = Annotated[int, Ge(0), Lt(2**31)]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
-SettingName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$", max_length=40)]
-
-
-class Section(BaseModel):
-    """A part of the configuration: no extra keys, no coercion, no NaN or infinity."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+from fedscan.config_algorithms import AlgorithmName, Hyperparameters
+from fedscan.config_synthetic import Synthetic
+from fedscan.config_types import (
+    Backbone,
+    Count,
+    Domain,
+    Grid,
+    Momentum,
+    Name,
+    NonNegative,
+    OpenShare,
+    Positive,
+    Section,
+    Seed,
+    SettingName,
+    Share,
+)
 
 
 class LocalSource(Section):
@@ -143,96 +132,6 @@ class Training(Section):
     )
 
 
-class FedAvg(Section):
-    """Averaging; no hyperparameters."""
-
-
-class FedProx(Section):
-    """Proximal term."""
-
-    mu: Grid[NonNegative] = Field(description="coefficient of mu/2 ||theta - theta_r||^2")
-
-
-class Scaffold(Section):
-    """Control variates."""
-
-    refresh_every: Grid[Count] = Field(description="rounds between refreshes f_c")
-    correction_scale: Grid[NonNegative] = Field(description="scale lambda_c of the correction")
-    control_lr: Grid[Share] = Field(description="step eta_c from the old variate to the estimate")
-    control_bound: Grid[Positive] = Field(description="largest norm tau_c of a control variate")
-    estimate: Grid[Literal["mean_gradient", "displacement"]] = Field(
-        description="'mean_gradient': mean raw local gradient; 'displacement': c_k - c +"
-        " (theta_r - theta_k)/(E lr), a gradient only under plain SGD"
-    )
-
-
-class FedSam(Section):
-    """Sharpness-aware local steps."""
-
-    radius: Grid[NonNegative] = Field(description="norm of the weight perturbation")
-
-
-class FedAdam(Section):
-    """Adam at the server."""
-
-    server_lr: Grid[Positive] = Field(description="server learning rate alpha_s")
-    beta1: Grid[Momentum] = Field(description="first-moment coefficient")
-    beta2: Grid[Momentum] = Field(description="second-moment coefficient")
-    tau: Grid[Positive] = Field(description="offset tau_s added to sqrt(v)")
-
-
-class FedAlign(Section):
-    """State matching before averaging."""
-
-    align_mamba2_heads: Grid[Literal[0, 1]] = Field(description="1: match heads too")
-
-
-class FedDyn(Section):
-    """Dynamic regularisation."""
-
-    alpha: Grid[Positive] = Field(description="coefficient alpha of the dynamic regulariser")
-
-
-class FedExp(Section):
-    """Extrapolated server step."""
-
-    epsilon: Grid[Positive] = Field(description="epsilon_g in the denominator of eta_g")
-
-
-class DiLoCo(Section):
-    """Outer Nesterov momentum."""
-
-    outer_lr: Grid[Positive] = Field(description="outer learning rate alpha_o")
-    outer_momentum: Grid[Momentum] = Field(description="outer momentum beta_o")
-
-
-class Hyperparameters(Section):
-    """Per algorithm, lists of values; the values run are the product of an algorithm's lists."""
-
-    fedavg: FedAvg = FedAvg()
-    fedprox: FedProx | None = None
-    scaffold: Scaffold | None = None
-    fedsam: FedSam | None = None
-    fedadam: FedAdam | None = None
-    fedalign: FedAlign | None = None
-    feddyn: FedDyn | None = None
-    fedexp: FedExp | None = None
-    diloco: DiLoCo | None = None
-
-
-AlgorithmName = Literal[
-    "fedavg",
-    "fedprox",
-    "scaffold",
-    "fedadam",
-    "fedalign",
-    "feddyn",
-    "fedsam",
-    "fedexp",
-    "diloco",
-]
-
-
 class Study(Section):
     """One grid of federated runs: the product of its axes. Runs shared by studies run once."""
 
@@ -247,57 +146,6 @@ class Study(Section):
     seeds: Grid[Seed] = Field(description="root seeds of initial model and batches")
     algorithms: Grid[AlgorithmName] = Field(description="algorithms to run; fedavg is the baseline")
     hyperparameters: Hyperparameters = Field(description="values per algorithm")
-
-
-class Learners(Section):
-    """Layers trained centrally on a teacher's sequences by projected SGD."""
-
-    seeds: Grid[Seed] = Field(description="root seeds of initial layer and batches")
-    lr: Positive = Field(description="learning rate eta of SGD")
-    batch_size: Count = Field(description="sequences per update; divides train_sequences")
-    updates: Count = Field(description="updates per run")
-    checkpoint_every: Count = Field(description="updates between checkpoints")
-    bound_checkpoints: Grid[Annotated[int, Ge(0)]] = Field(
-        description="updates after which bounds are evaluated; multiples of checkpoint_every"
-    )
-
-
-class Smoothness(Section):
-    """Evaluation of curvature."""
-
-    sequences: Count = Field(description="test sequences per parameter point, drawn once")
-    iterations: Count = Field(description="power iterations for a Hessian's norm at most")
-    tolerance: Positive = Field(description="relative change of the Rayleigh quotient that stops")
-    step: Positive = Field(description="length h of finite-difference steps")
-
-
-class Stacks(Section):
-    """Multi-layer bounds, which the paper states and does not evaluate."""
-
-    depths: Grid[Annotated[int, Ge(1), Le(8)]] = Field(description="numbers of layers Q")
-    d_input: Annotated[int, Ge(2), Le(64)] = Field(description="D; one of synthetic.d_input")
-    d_state: Annotated[int, Ge(1), Le(256)] = Field(description="N; one of synthetic.d_state")
-    rhos: Grid[OpenShare] = Field(description="stability limits; a part of synthetic.rhos")
-    scales: Grid[Positive] = Field(description="standard deviations of random layers' weights")
-    points: Count = Field(description="random points per depth, rho and scale")
-    sequences: Count = Field(description="test sequences per point")
-    length: Annotated[int, Ge(2)] = Field(description="tokens used of each sequence, from its head")
-    updates: Count = Field(description="SGD updates of the trained stacks")
-
-
-class Synthetic(Section):
-    """Teachers, their datasets, and the bounds checked on them (paper, Section 5 part i)."""
-
-    d_input: Grid[Annotated[int, Ge(2), Le(64)]] = Field(description="input sizes D, tokens")
-    d_state: Grid[Annotated[int, Ge(1), Le(256)]] = Field(description="state sizes N")
-    rhos: Grid[OpenShare] = Field(description="stability limits rho")
-    sequence_length: Annotated[int, Ge(2)] = Field(description="stored tokens per sequence S")
-    burn_in: Annotated[int, Ge(0)] = Field(description="tokens discarded before the stored ones")
-    train_sequences: Annotated[int, Ge(2)] = Field(description="training sequences per teacher")
-    test_sequences: Annotated[int, Ge(2)] = Field(description="test sequences per teacher")
-    learners: Learners
-    smoothness: Smoothness
-    stacks: Stacks
 
 
 class Workflow(Section):

@@ -77,9 +77,9 @@ def _synthetic(config: Config) -> Iterator[Problem]:
                 f" at most updates = {learners.updates}"
             )
             yield ("synthetic", "learners", "bound_checkpoints", index), update, message
-    if synthetic.smoothness.sequences > synthetic.test_sequences:
+    if synthetic.evaluation.sequences > synthetic.test_sequences:
         message = f"must not exceed synthetic.test_sequences = {synthetic.test_sequences}"
-        yield ("synthetic", "smoothness", "sequences"), synthetic.smoothness.sequences, message
+        yield ("synthetic", "evaluation", "sequences"), synthetic.evaluation.sequences, message
     yield from _stacks(config)
 
 

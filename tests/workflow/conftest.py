@@ -19,6 +19,29 @@ TINY = {
     },
     "model": {"d_model": 16, "d_state": 8, "headdim": 8, "attention_heads": 2, "chunk_size": 16},
     "training": {"rounds": 2, "batch_size": 2, "lr": 0.001},
+    "synthetic": {
+        "d_input": [4],
+        "d_state": [4],
+        "rhos": [0.5, 0.95],
+        "train_sequences": 256,
+        "test_sequences": 128,
+        "learners": {
+            "updates": 20,
+            "checkpoint_every": 10,
+            "batch_size": 32,
+            "bound_checkpoints": [0, 20],
+        },
+        "evaluation": {"sequences": 4},
+        "stacks": {
+            "d_input": 4,
+            "d_state": 4,
+            "depths": [1, 2],
+            "rhos": [0.5],
+            "length": 6,
+            "sequences": 2,
+            "updates": 2,
+        },
+    },
     "studies": {
         "main": {
             "clients": [2],

@@ -22,7 +22,9 @@ def test_a_run_ends_in_table_figure_and_checks(finished):
     assert "synthetic text" in (results / "compare/comparison.txt").read_text()
     checks = pd.read_parquet(results / "check/checks.parquet")
     assert checks["passed"].all()
-    assert len(set(checks["check"])) == 7
+    assert len(set(checks["check"])) == 12
+    summary = (results / "bounds/summary.txt").read_text()
+    assert "gradient_norm<=G_SSM" in summary
     log = next((results / "logs/federated").rglob("seed=0.log")).read_text()
     assert "round 2/2: train ppl" in log
     assert "ETA" in log
@@ -34,6 +36,7 @@ def test_nothing_to_do_the_second_time(finished):
 
 
 DOWNSTREAM = {"compare": 1, "check": 1}
+BOUNDS = {"bounds": 1, "check": 1}
 
 
 def set_lr(project):
@@ -94,6 +97,39 @@ def edit_packing(project):
     project.edit("src/fedscan/data/packing.py", "taken = split = 0", "split = taken = 0")
 
 
+def learner_lr(project):
+    project.config["synthetic"]["learners"]["lr"] = 0.1
+    project.save()
+
+
+def add_learner_seed(project):
+    project.config["synthetic"]["learners"]["seeds"] = [0, 1]
+    project.save()
+
+
+def add_rho(project):
+    project.config["synthetic"]["rhos"] = [0.5, 0.9, 0.95]
+    project.save()
+
+
+def bound_checkpoint(project):
+    project.config["synthetic"]["learners"]["bound_checkpoints"] = [0, 10, 20]
+    project.save()
+
+
+def power_iterations(project):
+    project.config["synthetic"]["evaluation"]["iterations"] = 5
+    project.save()
+
+
+def edit_bound(project):
+    project.edit("src/fedscan/theory/variation.py", "p1 * variation_p2", "2 * p1 * variation_p2")
+
+
+def edit_bound_figure(project):
+    project.edit("src/fedscan/analysis/bound_figures.py", "ONE_IN = 8", "ONE_IN = 4")
+
+
 @pytest.mark.parametrize(
     ("change", "jobs"),
     [
@@ -108,6 +144,13 @@ def edit_packing(project):
         (comment, {}),
         (edit_figure, DOWNSTREAM),
         (edit_packing, {"tokens": 1, "partition": 1, "federated": 2} | DOWNSTREAM),
+        (learner_lr, {"learners": 1, "evaluation": 1, "stacks": 1} | BOUNDS),
+        (add_learner_seed, {"learners": 1, "evaluation": 1, "stacks": 1} | BOUNDS),
+        (add_rho, {"teachers": 1, "learners": 1, "evaluation": 1, "stacks": 1} | BOUNDS),
+        (bound_checkpoint, {"evaluation": 1} | BOUNDS),
+        (power_iterations, {"evaluation": 1, "stacks": 1} | BOUNDS),
+        (edit_bound, {"evaluation": 1} | BOUNDS),
+        (edit_bound_figure, {"bounds": 1}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )  # fmt: skip

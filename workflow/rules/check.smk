@@ -8,6 +8,20 @@ rule check:
         validation=expand(
             "results/partition/{path}/validation.parquet", path=PARTITIONS
         ),
+        synthetic=[
+            path
+            for name in (
+                "teachers/{}/teachers",
+                "teachers/{}/teacher_sequences",
+                "learners/{}/learners",
+                "evaluation/{}/points",
+                "evaluation/{}/curvature",
+                "evaluation/{}/trajectories",
+                "evaluation/{}/violations",
+            )
+            for path in of_shapes(f"results/{name.format(SHAPE)}.parquet")
+        ],
+        stacks=rules.stacks.output,
     output:
         "results/check/checks.parquet",
     log:
@@ -24,6 +38,15 @@ rule check:
         key=stage_key(
             "check",
             studies=CONFIG["studies"],
+            synthetic={
+                "shapes": SHAPES,
+                "rhos": SYNTHETIC["rhos"],
+                "sequence_length": SYNTHETIC["sequence_length"],
+                "seeds": SYNTHETIC["learners"]["seeds"],
+                "bound_checkpoints": SYNTHETIC["learners"]["bound_checkpoints"],
+                "learner_code": code_fingerprint("fedscan.stages.learners"),
+                "rerun_on_code_change": CONFIG["workflow"]["rerun_on_code_change"],
+            },
             rerun_on_code_change=CONFIG["workflow"]["rerun_on_code_change"],
             training_code={
                 algorithm: code_fingerprint(
@@ -34,7 +57,7 @@ rule check:
             },
         ),
     message:
-        "Checking partitions, row counts, rounds and fingerprints"
+        "Checking partitions, row counts, rounds, bounds and fingerprints"
     script:
         "../scripts/check.py"
 

@@ -93,7 +93,7 @@ rule evaluation:
                 name: SYNTHETIC["learners"][name]
                 for name in ("seeds", "updates", "bound_checkpoints")
             },
-            smoothness=SYNTHETIC["smoothness"],
+            evaluation=SYNTHETIC["evaluation"],
         ),
     message:
         "Checking gradients and curvature with D={wildcards.d_input}, N={wildcards.d_state}"
@@ -129,7 +129,7 @@ rule stacks:
                 name: SYNTHETIC["learners"][name]
                 for name in ("seeds", "lr", "batch_size")
             },
-            smoothness=SYNTHETIC["smoothness"],
+            evaluation=SYNTHETIC["evaluation"],
             stacks=SYNTHETIC["stacks"],
         ),
     message:

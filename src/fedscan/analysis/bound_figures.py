@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from fedscan.analysis.bound_tables import BLOCKS, Evaluated
+from fedscan.analysis.learner_figure import learners_and_teachers
 
 BLOCK_COLORS = dict(zip(BLOCKS, ("#0072B2", "#E69F00", "#56B4E9", "#D55E00"), strict=True))
 BLOCK_WORDS = {"W_delta": r"$W_\Delta$", "W_B": "$W_B$", "W_C": "$W_C$", "A": "$A$"}
@@ -49,7 +50,7 @@ def gradient_against_bound(points: pd.DataFrame, bound: str, label: str) -> Figu
             axis.scatter(
                 part.loc[mask, bound],
                 part.loc[mask, "gradient_max"],
-                s=9,
+                s=14,
                 color=color,
                 marker=marker,
                 linewidths=0,
@@ -139,9 +140,12 @@ def dimension_exponents(numbers: pd.DataFrame) -> Figure:
         The figure; bars are 95% bootstrap intervals.
     """
     rows = numbers[(numbers["table"] == "table20") & numbers["value"].notna()]
-    parts = rows["row"].str.split(" ", expand=True)
     figure, axis = _single()
-    rhos = sorted(parts[0].unique(), key=float) if len(rows) else []
+    if rows.empty:
+        axis.set_title("needs two values of d_input or d_state", fontsize=9)
+        return figure
+    parts = rows["row"].str.split(" ", expand=True)
+    rhos = sorted(parts[0].unique(), key=float)
     for shift, (letter, color) in enumerate((("D", "#0072B2"), ("N", "#E69F00"))):
         for offset, (name, filled) in enumerate((("G", True), ("gradient", False))):
             mine = rows[(parts[2] == letter) & (parts[1] == name)]
@@ -163,10 +167,7 @@ def dimension_exponents(numbers: pd.DataFrame) -> Figure:
     axis.set_xticks(range(len(rhos)), rhos)
     axis.set_xlabel("ρ")
     axis.set_ylabel("exponent")
-    if len(rows):
-        axis.legend(fontsize=8, ncols=2)
-    else:
-        axis.set_title("needs two values of d_input or d_state", fontsize=9)
+    axis.legend(fontsize=8, ncols=2)
     return figure
 
 
@@ -222,40 +223,6 @@ def utilization_distribution(sequences: pd.DataFrame) -> Figure:
     axis.set_xlabel("gradient norm / tightened bound")
     axis.set_ylabel("share of sequences below")
     axis.legend(title="ρ", fontsize=8)
-    return figure
-
-
-def learners_and_teachers(learners: pd.DataFrame, teachers: pd.DataFrame) -> Figure:
-    """Draw Figure 5: gap recovered by learners, predictive gap of teachers.
-
-    Args:
-        learners: table ``learners`` with d_input.
-        teachers: table ``teachers`` with d_input and d_state.
-
-    Returns:
-        Two panels.
-    """
-    figure = Figure(figsize=(9.5, 3.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    rhos = sorted(learners["rho"].unique())
-    gaps = [learners.loc[learners["rho"] == rho, "gap_recovered"].to_numpy(float) for rho in rhos]
-    left.boxplot([gap[np.isfinite(gap)] for gap in gaps], showfliers=True)
-    left.set_xticks(range(1, len(rhos) + 1), [f"{rho:g}" for rho in rhos])
-    left.axhline(1, color="black", linewidth=0.6)
-    left.set_ylabel("share of the uniform-to-teacher gap recovered")
-    uniform = np.log(teachers["d_input"].to_numpy(float))
-    gap = 100 * (uniform - teachers["test_nll"].to_numpy(float)) / uniform
-    places = [rhos.index(rho) if rho in rhos else -1 for rho in teachers["rho"]]
-    for d, marker in zip(sorted(teachers["d_input"].unique()), "osD^v<>p", strict=False):
-        mask = (teachers["d_input"] == d).to_numpy()
-        right.plot(np.array(places)[mask], gap[mask], marker, label=f"D = {d}", alpha=0.8)
-    right.set_xticks(range(len(rhos)), [f"{rho:g}" for rho in rhos])
-    right.set_yscale("log")
-    right.yaxis.set_major_formatter(PercentFormatter(decimals=0))
-    right.set_ylabel("teacher's gain over uniform prediction, % of ln D")
-    right.legend(fontsize=8)
-    for axis in (left, right):
-        axis.set_xlabel("ρ")
     return figure
 
 

@@ -14,7 +14,7 @@ from fedscan.analysis.bound_tables import Evaluated, Number, numbers_table, with
 from fedscan.analysis.numbers_text import bounds_summary, numbers_text
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
-from fedscan.stages.compare import save_figure
+from fedscan.stages.figure_files import save_figure
 from fedscan.stages.job import Log
 
 PAPER_TABLES = ("table1", "table17", "table18", "table19", "table20", "table21", "table22")

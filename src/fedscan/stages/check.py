@@ -2,31 +2,24 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from fedscan import grid
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
+from fedscan.stages.check_synthetic import Check, synthetic_checks
 from fedscan.stages.job import Log
 
 
-class Check(NamedTuple):
-    """One outcome; columns of table ``checks``."""
-
-    check: str
-    subject: str
-    passed: bool
-    detail: str
-
-
 def run(settings: Mapping[str, Any], results: str, output: str, report: Log) -> None:
-    """Check partitions and runs, and write the outcomes.
+    """Check partitions, runs and bounds, and write the outcomes.
 
     Args:
         settings: ``studies``, ``training_code`` (fingerprint per algorithm) and
-            ``rerun_on_code_change``: if false, rows of older code are listed, not refused.
+            ``rerun_on_code_change``: if false, rows of older code are listed, not refused; and
+            ``synthetic``, see ``check_synthetic``.
         results: folder of all results.
         output: receives the table.
         report: the job's log.
@@ -35,7 +28,11 @@ def run(settings: Mapping[str, Any], results: str, output: str, report: Log) -> 
         ValueError: if a check failed; the table is then at ``output`` with suffix .failed.parquet.
     """
     runs = grid.runs(settings["studies"])
-    checks = [*_partitions(runs, results), *_runs(runs, results, settings)]
+    checks = [
+        *_partitions(runs, results),
+        *_runs(runs, results, settings),
+        *synthetic_checks(settings["synthetic"], results),
+    ]
     failed = [check for check in checks if not check.passed]
     target = output.replace(".parquet", ".failed.parquet") if failed else output
     rows = [check._asdict() for check in checks]

@@ -4,9 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import matplotlib
 import pandas as pd
-from matplotlib.figure import Figure
 
 from fedscan import grid
 from fedscan.analysis.curves import validation_curves
@@ -14,6 +12,7 @@ from fedscan.analysis.selection import compare
 from fedscan.analysis.text_table import comparison_text
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
+from fedscan.stages.figure_files import save_figure
 from fedscan.stages.job import Log
 
 
@@ -50,17 +49,3 @@ def _collect(runs: list[grid.Run], federated: str, table: str) -> pd.DataFrame:
         job = members[0].job._asdict()
         frames.append(frame.assign(**job)[[*job, *frame.columns]])
     return pd.concat(frames, ignore_index=True)
-
-
-def save_figure(figure: Figure, stem: str) -> None:
-    """Save a figure as PNG and SVG with the same bytes every time.
-
-    Args:
-        figure: what to save.
-        stem: path without ending.
-    """
-    with matplotlib.rc_context({"svg.hashsalt": "fedscan"}):
-        with atomic.replacing(f"{stem}.png") as temporary:
-            figure.savefig(temporary, format="png", dpi=150, metadata={"Software": None})
-        with atomic.replacing(f"{stem}.svg") as temporary:
-            figure.savefig(temporary, format="svg", metadata={"Date": None})

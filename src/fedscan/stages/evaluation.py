@@ -14,6 +14,7 @@ from fedscan.io import parquet
 from fedscan.io.provenance import versions
 from fedscan.measure.curvature import HessianNorms, hessian_norms
 from fedscan.models.selective_ssm import cpu
+from fedscan.models.selective_ssm.kernels import sequence_gradients
 from fedscan.models.selective_ssm.layout import BLOCKS, Shape, block_norms
 from fedscan.seeds import generator
 from fedscan.stages.job import Log
@@ -42,7 +43,7 @@ def run(
 
     Args:
         settings: ``d_input``, ``d_state``, ``sequence_length``, sections ``learners`` and
-            ``smoothness``.
+            ``evaluation``.
         teachers: folder written by stage ``teachers``.
         learners: folder written by stage ``learners``.
         folder: receives a Parquet file for each of ``TABLES``.
@@ -55,7 +56,7 @@ def run(
     violations = Violations()
     for rho, data in datasets.items():
         points = _points(data, checkpoints, settings["learners"])
-        for table, frame in _evaluate(data, points, settings["smoothness"], violations).items():
+        for table, frame in _evaluate(data, points, settings["evaluation"], violations).items():
             frame.insert(0, "rho", rho)
             frames[table].append(frame)
         report(f"rho {rho}: {len(points)} points, {violations.count} violations so far")
@@ -84,15 +85,15 @@ def _label(update: int, last: int) -> str:
 
 
 def _evaluate(
-    data: Dataset, points: list[Point], smoothness: Mapping[str, Any], violations: Violations
+    data: Dataset, points: list[Point], evaluation: Mapping[str, Any], violations: Violations
 ) -> dict[str, pd.DataFrame]:
     stacked = np.stack([point.params for point in points])
     bounds = point_bounds(
-        stacked, data.shape, data.margins, data.rho, smoothness["step"], data.test.shape[1]
+        stacked, data.shape, data.margins, data.rho, evaluation["step"], data.test.shape[1]
     )
     chosen = np.sort(
         generator(FIXED, "smoothness sequences").permutation(len(data.test))[
-            : smoothness["sequences"]
+            : evaluation["sequences"]
         ]
     )
     frames: dict[str, list[pd.DataFrame]] = {"points": [], "gradients": [], "curvature": []}
@@ -101,7 +102,7 @@ def _evaluate(
         if point.update is None and teacher is not None:
             found = teacher  # one teacher, one evaluation; a row for each learner beside it
         else:
-            found = _at_point(data, point, bounds, index, chosen, smoothness, violations)
+            found = _at_point(data, point, bounds, index, chosen, evaluation, violations)
             teacher = found if point.update is None else teacher
         for table, frame in found.items():
             frames[table].append(frame.assign(**_key(point)))
@@ -120,12 +121,13 @@ def _at_point(
     bounds: PointBounds,
     index: int,
     chosen: np.ndarray,
-    smoothness: Mapping[str, Any],
+    evaluation: Mapping[str, Any],
     violations: Violations,
 ) -> dict[str, pd.DataFrame]:
     subject = {"rho": data.rho, **{k: v for k, v in point._asdict().items() if k != "params"}}
     mark = violations.at(data.shape, subject, point.params, data.test)
-    losses, gradients = cpu.sequence_gradients(point.params, data.test, data.shape)
+    measure = sequence_gradients(evaluation["kernels"])
+    losses, gradients = measure(point.params, data.test, data.shape)
     norms = block_norms(gradients, data.shape)
     total = np.sqrt(np.sum(norms**2, axis=1))
     batch = float(np.linalg.norm(gradients.mean(axis=0)))
@@ -134,27 +136,35 @@ def _at_point(
     over_tight = mark("gradient_norm <= G_tight", total, tight)
     limits = (float(total.mean()), g, tight)
     row = {
+        **_summary(norms, batch),
+        "violations": int(over.sum()),
+        "violations_tight": int(over_tight.sum()),
+        "batch_violations": sum(batch > limit * (1 + TOLERANCE) for limit in limits),
+    }
+    columns = {f"gradient_{block}": norms[:, i] for i, block in enumerate(BLOCKS)}
+    sequences = pd.DataFrame(
+        {"sequence": np.arange(len(total)), "loss": losses, **columns, "gradient_norm": total}
+    )
+    curvature = _curvature(data, point, bounds, index, chosen, gradients[chosen], evaluation, mark)
+    return {
+        "points": pd.DataFrame([row | _bound_columns(bounds, index, data)]),
+        "gradients": sequences,
+        "curvature": curvature,
+    }
+
+
+def _summary(norms: np.ndarray, batch: float) -> dict[str, Any]:
+    """Return the columns of a point that describe its sequences' gradients."""
+    total = np.sqrt(np.sum(norms**2, axis=1))
+    with np.errstate(invalid="ignore"):  # a gradient of zero has no shares
+        shares = np.median(norms**2 / total[:, None] ** 2, axis=0)
+    return {
         "sequences": len(total),
         "gradient_median": float(np.median(total)),
         "gradient_mean": float(total.mean()),
         "gradient_max": float(total.max()),
         "batch_gradient": batch,
-        "violations": int(over.sum()),
-        "violations_tight": int(over_tight.sum()),
-        "batch_violations": sum(batch > limit * (1 + TOLERANCE) for limit in limits),
-    }
-    with np.errstate(invalid="ignore"):  # a gradient of zero has no shares
-        shares = np.median(norms**2 / total[:, None] ** 2, axis=0)
-    row |= {f"share_{block}": float(share) for block, share in zip(BLOCKS, shares, strict=True)}
-    columns = {f"gradient_{block}": norms[:, i] for i, block in enumerate(BLOCKS)}
-    sequences = pd.DataFrame(
-        {"sequence": np.arange(len(total)), "loss": losses, **columns, "gradient_norm": total}
-    )
-    curvature = _curvature(data, point, bounds, index, chosen, gradients[chosen], smoothness, mark)
-    return {
-        "points": pd.DataFrame([row | _bound_columns(bounds, index, data)]),
-        "gradients": sequences,
-        "curvature": curvature,
+        **{f"share_{block}": float(share) for block, share in zip(BLOCKS, shares, strict=True)},
     }
 
 
@@ -177,13 +187,13 @@ def _curvature(
     index: int,
     chosen: np.ndarray,
     gradients: np.ndarray,
-    smoothness: Mapping[str, Any],
+    evaluation: Mapping[str, Any],
     mark: Any,
 ) -> pd.DataFrame:
     """Hessian norms and finite differences at the chosen test sequences."""
     tokens = np.ascontiguousarray(data.test[chosen])
-    hessians = _hessians(point.params, tokens, data.shape, smoothness)
-    ratios = _differences(point.params, tokens, data.shape, gradients, smoothness["step"])
+    hessians = _hessians(point.params, tokens, data.shape, evaluation)
+    ratios = _differences(point.params, tokens, data.shape, gradients, evaluation["step"])
     applicable = bool(bounds.applicable[index])
     over = {
         "violation_hessian": mark("hessian_norm <= L", hessians.norms, bounds.L[index], chosen),
@@ -206,14 +216,14 @@ def _curvature(
 
 
 def _hessians(
-    params: np.ndarray, tokens: np.ndarray, shape: Shape, smoothness: Mapping[str, Any]
+    params: np.ndarray, tokens: np.ndarray, shape: Shape, evaluation: Mapping[str, Any]
 ) -> HessianNorms:
     starts = generator(FIXED, "power iteration").normal(size=(len(tokens), shape.parameters))
 
     def products(directions: np.ndarray, active: np.ndarray) -> np.ndarray:
         return cpu.hessian_products(params, directions, np.ascontiguousarray(tokens[active]), shape)
 
-    return hessian_norms(products, starts, smoothness["iterations"], smoothness["tolerance"])
+    return hessian_norms(products, starts, evaluation["iterations"], evaluation["tolerance"])
 
 
 def _differences(

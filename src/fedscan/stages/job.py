@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from platformdirs import user_cache_path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fedscan.io.provenance import code_fingerprint
 
 # glibc's malloc.h
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -56,6 +59,7 @@ def job(log: str | os.PathLike[str], echo: bool = False) -> Iterator[Log]:
         SystemExit: with code 1 after a ValueError or OSError, whose text is logged and printed.
     """
     Path(log).parent.mkdir(parents=True, exist_ok=True)
+    keep_compiled_kernels()
     with open(log, "w", encoding="utf-8") as stream, _live_bar() as bar:
         report = Log(stream, bar, echo)
         try:
@@ -67,6 +71,19 @@ def job(log: str | os.PathLike[str], echo: bool = False) -> Iterator[Log]:
         except BaseException:
             report(traceback.format_exc())
             raise
+
+
+def keep_compiled_kernels() -> None:
+    """Let Numba keep machine code in the user's cache, in a folder of its own per code version.
+
+    Compiling takes seconds per kernel and shape, every job would do it anew. A folder that the
+    user chose (NUMBA_CACHE_DIR) is left alone.
+    """
+    version = code_fingerprint("fedscan.models.selective_ssm.cpu")
+    folder = user_cache_path("fedscan") / f"kernels-{version}"
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
+    if "numba" in sys.modules:  # it read the environment when it was imported
+        sys.modules["numba"].config.reload_config()
 
 
 def keep_freed_memory() -> None:

@@ -44,7 +44,7 @@ def run(settings: Mapping[str, Any], teachers: str, folder: str, report: Log) ->
     """Evaluate all stacks and write stacks.parquet and violations.parquet.
 
     Args:
-        settings: sections ``stacks`` and ``learners``, ``sequence_length``, ``smoothness``.
+        settings: sections ``stacks`` and ``learners``, ``sequence_length``, ``evaluation``.
         teachers: folder written by stage ``teachers`` for the stacks' (D, N).
         folder: receives the tables.
         report: the job's log.
@@ -57,7 +57,7 @@ def run(settings: Mapping[str, Any], teachers: str, folder: str, report: Log) ->
         data = datasets[rho]
         tokens = np.ascontiguousarray(data.test[: stacks["sequences"], : stacks["length"]])
         for point in [*_random(shape, rho, stacks), *_trained(data, settings)]:
-            rows.append(_evaluate(point, tokens, shape, settings["smoothness"], violations))
+            rows.append(_evaluate(point, tokens, shape, settings["evaluation"], violations))
         report(f"rho {rho}: {len(rows)} stacks, {violations.count} violations so far")
     provenance = {"settings": settings, "versions": versions()}
     parquet.write(f"{folder}/stacks.parquet", "stacks", rows, provenance)
@@ -90,7 +90,7 @@ def _evaluate(
     point: Point,
     tokens: np.ndarray,
     shape: Shape,
-    smoothness: Mapping[str, Any],
+    evaluation: Mapping[str, Any],
     violations: Violations,
 ) -> dict[str, Any]:
     layers = [blocks(part, shape) for part in np.split(point.params, point.depth)]
@@ -99,11 +99,10 @@ def _evaluate(
     realised, seen = _realised(layers, inputs, shape)
     losses, gradients = stack.gradients(point.params, tokens, shape)
     norms = np.linalg.norm(gradients, axis=1)
-    hessians = _hessians(point.params, tokens, shape, smoothness)
+    hessians = _hessians(point.params, tokens, shape, evaluation)
     subject = {k: v for k, v in point._asdict().items() if k != "params"}
     mark = violations.at(shape, subject, point.params, tokens)
-    before, common = violations.count, _common(certified)
-    bounds = {}
+    before, common, bounds = violations.count, _common(certified), {}
     for suffix, constants in (("", certified), ("_realised", realised)):
         first, second = stack_gradient_bound(constants), stack_smoothness_bound(constants)
         bounds |= {f"G{suffix}": float(first.bound), f"L{suffix}": float(second.bound)}
@@ -115,7 +114,6 @@ def _evaluate(
     for q, layer in enumerate(certified):
         mark("layer input <= L_x", [seen["input_maxima"][q]], layer.input_bound, [0])
         mark("certified delta <= step", [margins[q]], seen["step_minima"][q], [0])
-    smooth = stack_smoothness_bound(certified)
     return {
         **subject,
         "loss": float(losses.mean()),
@@ -123,15 +121,23 @@ def _evaluate(
         "gradient_max": float(norms.max()),
         "hessian_max": float(hessians.max()),
         **bounds,
+        **_constants_columns(certified, margins, common),
+        **seen,
+        "checks": 4 * len(tokens) + 2 + 2 * point.depth,
+        "violations": violations.count - before,
+    }
+
+
+def _constants_columns(
+    certified: list[Constants], margins: list[float], common: CommonStack
+) -> dict[str, Any]:
+    return {
         "G_common": float(common.gradient),
         "L_common": float(common.smoothness),
         "input_bounds": [float(layer.input_bound) for layer in certified],
         "step_margins": margins,
         "rhos": [float(layer.rho) for layer in certified],
-        **seen,
-        "overflow": ",".join(infinite(smooth)),
-        "checks": 4 * len(tokens) + 2 + 2 * point.depth,
-        "violations": violations.count - before,
+        "overflow": ",".join(infinite(stack_smoothness_bound(certified))),
     }
 
 
@@ -176,11 +182,11 @@ def _common(layers: list[Constants]) -> CommonStack:
 
 
 def _hessians(
-    params: np.ndarray, tokens: np.ndarray, shape: Shape, smoothness: Mapping[str, Any]
+    params: np.ndarray, tokens: np.ndarray, shape: Shape, evaluation: Mapping[str, Any]
 ) -> np.ndarray:
     starts = generator(0, "power iteration").normal(size=(len(tokens), len(params)))
 
     def products(directions: np.ndarray, active: np.ndarray) -> np.ndarray:
         return stack.hessian_products(params, directions, tokens[active], shape)
 
-    return hessian_norms(products, starts, smoothness["iterations"], smoothness["tolerance"]).norms
+    return hessian_norms(products, starts, evaluation["iterations"], evaluation["tolerance"]).norms

@@ -73,8 +73,11 @@ def spectral_norms(
     Returns:
         Norms with the leading axes.
     """
-    matrices = (np.linalg.norm(np.asarray(x, float), 2, axis=(-2, -1)) for x in (W_delta, W_B, W_C))
-    return Norms(*map(np.asarray, matrices), np.asarray(np.linalg.norm(A, axis=-1), float))
+    delta, b, c = (
+        np.asarray(np.linalg.norm(np.asarray(x, float), 2, axis=(-2, -1)))
+        for x in (W_delta, W_B, W_C)
+    )
+    return Norms(delta, b, c, np.asarray(np.linalg.norm(np.asarray(A, float), axis=-1)))
 
 
 def configured(

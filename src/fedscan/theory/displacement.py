@@ -37,7 +37,7 @@ def fedexp_step(server_lr: ArrayLike, reach: ArrayLike) -> Floats:
     Returns:
         Bound on ||W^{r+1} - W^r||.
     """
-    return np.asarray(server_lr, float) * np.asarray(reach, float)
+    return np.asarray(np.asarray(server_lr, float) * np.asarray(reach, float))
 
 
 @never_nan

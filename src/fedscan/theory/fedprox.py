@@ -39,7 +39,8 @@ def proximal_radius(
         reach = np.where(steps > 0, 1.0, 0.0) / mu
     else:
         reach = -np.expm1(steps * np.log1p(-shrink)) / mu
-    return np.minimum(np.asarray(radius, float), np.asarray(gradient, float) * reach)
+    farthest = np.asarray(gradient, float) * reach
+    return np.asarray(np.minimum(np.asarray(radius, float), farthest))
 
 
 @never_nan

@@ -23,13 +23,14 @@ def never_nan(bound: Callable[P, R]) -> Callable[P, R]:
     """
 
     @functools.wraps(bound)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name, value in _numbers((args, kwargs), ""):
+    def guarded(*positional: P.args, **named: P.kwargs) -> R:
+        for name, value in _numbers((positional, named), ""):
             if np.isnan(value).any():
                 raise ValueError(f"{bound.__name__}: {name.strip('.') or 'an argument'} is NaN")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            result: Any = bound(*args, **kwargs)
-        return _without_nan(result)
+            result: Any = bound(*positional, **named)
+        cleaned: R = _without_nan(result)
+        return cleaned
 
     return guarded
 

@@ -43,7 +43,7 @@ def stack_constants(
     found = []
     for q, (norm, radius) in enumerate(zip(norms, balls, strict=True)):
         if q:
-            reach = (np.asarray(row_norms[q], float) + radius) * bound
+            reach = (np.asarray(row_norms[q], float) + np.asarray(radius, float)) * bound
             with np.errstate(under="ignore", over="ignore"):
                 decay = np.asarray(gammas[q], float) * np.logaddexp(0.0, -reach)
         layer = configured(norm, decay, d_input, d_state, bound, radius)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fedscan.models.selective_ssm import cpu, reference
+from fedscan.models.selective_ssm.kernels import sequence_gradients
 from fedscan.models.selective_ssm.layout import Blocks, Shape, block_norms, blocks, flat
 from fedscan.models.selective_ssm.stability import (
     EPSILON,
@@ -196,13 +197,13 @@ def test_indices_outside_the_data_are_refused():
 
 
 TRITON = """
-import numpy as np, torch
+import numpy as np
 from fedscan.models.selective_ssm import cpu, gpu
 from fedscan.models.selective_ssm.layout import Shape
 from tests.models.selective_ssm.layers import random_point, random_tokens
 for shape, length in ((Shape(4, 4), 9), (Shape(5, 3), 8), (Shape(4, 2), 2)):
     params, tokens = random_point(shape), random_tokens(shape, 3, length)
-    found = gpu.evaluate(torch.tensor(params), torch.tensor(tokens), shape)
+    found = gpu.evaluate(params, tokens, shape)
     wanted = cpu.evaluate(params, tokens, shape)
     for ours, other in zip(found, wanted, strict=True):
         assert np.abs(ours - other).max() < 1e-12, (shape, np.abs(ours - other).max())
@@ -223,6 +224,17 @@ def test_triton_kernel_in_the_interpreter():
         timeout=120,
     )
     assert done.stdout == "equal\n", done.stderr
+
+
+def test_a_choice_of_kernels_is_never_a_fallback():
+    shape = Shape(4, 4)
+    assert sequence_gradients("cpu") is cpu.sequence_gradients
+    with pytest.raises(ValueError, match="'cuda' are not known; use 'cpu' or 'triton'"):
+        sequence_gradients("cuda")
+    pytest.importorskip("triton")
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match="need a CUDA device"):
+            sequence_gradients("triton")(random_point(shape), random_tokens(shape, 2, 5), shape)
 
 
 def test_margins_and_projection():

@@ -11,53 +11,57 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fedscan.models.selective_ssm.cpu import Evaluation
+from fedscan.models.selective_ssm.cpu import Evaluation, require
 from fedscan.models.selective_ssm.layout import Shape, block_norms
 
 
-def evaluate(params: Tensor, tokens: Tensor, shape: Shape) -> Evaluation:
-    """Return losses, per-sequence block norms and the batch gradient.
+def evaluate(params: np.ndarray, tokens: np.ndarray, shape: Shape) -> Evaluation:
+    """Return losses, per-sequence block norms and the batch gradient, as ``cpu.evaluate``.
 
     Args:
-        params: (parameters) float32 or float64, on the device that computes.
-        tokens: (sequences, length) uint8 on the same device, length at least 2.
+        params: (parameters) float32 or float64.
+        tokens: (sequences, length) uint8, length at least 2.
         shape: sizes of the layer.
 
     Returns:
-        NumPy arrays, see ``cpu.Evaluation``; losses and gradients computed in the dtype of
-        ``params``.
+        See ``cpu.Evaluation``.
 
     Raises:
         ValueError: if sizes or tokens do not fit ``shape``.
+        RuntimeError: without CUDA, outside Triton's interpreter.
     """
-    if params.shape != (shape.parameters,):
-        raise ValueError(
-            f"params: expected {shape.parameters} numbers, found {tuple(params.shape)}"
-        )
-    if tokens.dtype != torch.uint8 or tokens.ndim != 2 or tokens.shape[1] < 2:
-        raise ValueError(
-            f"tokens: expected uint8 (sequences, length), found {tokens.dtype}"
-            f" of shape {tuple(tokens.shape)}"
-        )
-    if int(tokens.max()) >= shape.d_input:
-        raise ValueError(f"tokens: found {int(tokens.max())}, inputs are 0..{shape.d_input - 1}")
-    losses, gradients = sequence_gradients(params, tokens.contiguous(), shape)
-    found = gradients.cpu().numpy()
-    norms = block_norms(found, shape)
-    return Evaluation(losses.cpu().numpy().astype(np.float64), norms, found.mean(axis=0))
+    losses, gradients = sequence_gradients(params, tokens, shape)
+    return Evaluation(losses, block_norms(gradients, shape), gradients.mean(axis=0))
 
 
-def sequence_gradients(params: Tensor, tokens: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
-    """Return loss and gradient of every sequence.
+def sequence_gradients(
+    params: np.ndarray, tokens: np.ndarray, shape: Shape
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return loss and gradient of every sequence by itself, as ``cpu.sequence_gradients``.
 
     Args:
-        params: (parameters).
-        tokens: (sequences, length) uint8, contiguous.
+        params: (parameters) float32 or float64.
+        tokens: (sequences, length) uint8, length at least 2.
         shape: sizes of the layer.
 
     Returns:
-        Losses (sequences), gradients (sequences, parameters), on the device of ``params``.
+        Losses (sequences) float64, gradients (sequences, parameters).
+
+    Raises:
+        ValueError: if sizes or tokens do not fit ``shape``.
+        RuntimeError: without CUDA, outside Triton's interpreter.
     """
+    require(params, tokens, shape)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cpu" and not triton.knobs.runtime.interpret:
+        raise RuntimeError("kernels 'triton' need a CUDA device; use 'cpu'")
+    losses, gradients = _on_device(
+        torch.tensor(params, device=device), torch.tensor(tokens, device=device), shape
+    )
+    return losses.double().cpu().numpy(), gradients.cpu().numpy()
+
+
+def _on_device(params: Tensor, tokens: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
     d, n = shape
     w, b, c, a = (part.contiguous() for part in torch.split(params, shape.sizes))
     w, b, c = w.view(d, d).T, b.view(n, d).T, c.view(n, d).T.contiguous()  # index u first
@@ -94,16 +98,32 @@ def _sequence(
 ):  # fmt: skip
     """Forward and backward pass of one sequence; arrays as in ``cpu.passes``, sequence first."""
     sequence = tl.program_id(0)
+    word = tokens + sequence * length
+    states += sequence * length * N * D
+    adjoints += sequence * length * D
+    loss = _forward(
+        word, transition, written, read, states, adjoints, length, D, N, PADDED_D, PADDED_N
+    )
+    tl.store(losses + sequence, loss)
+    sums += sequence * D * N * D
+    reads += sequence * D * N * D
+    writes += sequence * D * N
+    _backward(
+        word, transition, read, states, adjoints, sums, reads, writes, length,
+        D, N, PADDED_D, PADDED_N,
+    )  # fmt: skip
+
+
+@triton.jit
+def _forward(
+    word, transition, written, read, states, adjoints, length,
+    D: tl.constexpr, N: tl.constexpr, PADDED_D: tl.constexpr, PADDED_N: tl.constexpr,
+):  # fmt: skip
+    """Store states and the adjoints of the logits; return the mean cross-entropy."""
     d, n = tl.arange(0, PADDED_D), tl.arange(0, PADDED_N)
     row = d < D
     grid = (n < N)[:, None] & row[None, :]
     cell = n[:, None] * D + d[None, :]
-    word = tokens + sequence * length
-    states += sequence * length * N * D
-    adjoints += sequence * length * D
-    sums += sequence * D * N * D
-    reads += sequence * D * N * D
-    writes += sequence * D * N
     kind: tl.constexpr = states.dtype.element_ty
     h = tl.zeros((PADDED_N, PADDED_D), kind)
     nats = tl.zeros((), kind)
@@ -124,8 +144,20 @@ def _sequence(
         nats += tl.log(z) + peak - tl.sum(tl.where(d == target, y, 0.0), axis=0)
         g = (e / z - tl.where(d == target, 1.0, 0.0)) * share
         tl.store(adjoints + t * D + d, g, mask=row)
-    tl.store(losses + sequence, nats * share)
-    p = tl.zeros((PADDED_N, PADDED_D), kind)
+    return nats * share
+
+
+@triton.jit
+def _backward(
+    word, transition, read, states, adjoints, sums, reads, writes, length,
+    D: tl.constexpr, N: tl.constexpr, PADDED_D: tl.constexpr, PADDED_N: tl.constexpr,
+):  # fmt: skip
+    """Add the sequence's products to its sums, from the last position to the first."""
+    d, n = tl.arange(0, PADDED_D), tl.arange(0, PADDED_N)
+    row = d < D
+    grid = (n < N)[:, None] & row[None, :]
+    cell = n[:, None] * D + d[None, :]
+    p = tl.zeros((PADDED_N, PADDED_D), states.dtype.element_ty)
     later = 0
     for back in range(2, length + 1):
         t = length - back

@@ -57,7 +57,7 @@ def gradient(params: np.ndarray, tokens: np.ndarray, shape: Shape) -> tuple[floa
     Raises:
         ValueError: if sizes or tokens do not fit ``shape``.
     """
-    _require(params, tokens, shape)
+    require(params, tokens, shape)
     found = np.empty_like(params)
     loss = _gradient.batch(shape)(params, tokens, found)
     return float(loss), found
@@ -79,7 +79,7 @@ def sequence_gradients(
     Raises:
         ValueError: if sizes or tokens do not fit ``shape``.
     """
-    _require(params, tokens, shape)
+    require(params, tokens, shape)
     losses = np.empty(len(tokens))
     gradients = np.empty((len(tokens), shape.parameters), params.dtype)
     _gradient.sequences(shape)(params, tokens, losses, gradients)
@@ -121,7 +121,7 @@ def hessian_products(
     Raises:
         ValueError: if sizes or tokens do not fit ``shape``.
     """
-    _require(params, tokens, shape)
+    require(params, tokens, shape)
     if directions.shape != (len(tokens), shape.parameters):
         wanted = (len(tokens), shape.parameters)
         raise ValueError(f"directions: expected shape {wanted}, found {directions.shape}")
@@ -147,7 +147,7 @@ def predict(
     Raises:
         ValueError: if sizes or tokens do not fit ``shape``.
     """
-    _require(params, tokens, shape)
+    require(params, tokens, shape)
     found = Predictions(
         np.empty(len(tokens)), np.empty(len(tokens), np.int64), np.empty(len(tokens))
     )
@@ -173,7 +173,7 @@ def sample(
         ValueError: if the parameters do not fit ``shape``.
     """
     tokens = np.zeros((len(uniforms), max(2, uniforms.shape[1])), np.uint8)
-    _require(params, tokens, shape)
+    require(params, tokens, shape)
     drawn = np.empty(uniforms.shape, np.uint8)
     _sampling.sampler(shape)(params, temperature, uniforms, drawn)
     return drawn
@@ -208,7 +208,7 @@ def local_steps(
     Raises:
         ValueError: if sizes, tokens or indices do not fit.
     """
-    _require(params, tokens, shape)
+    require(params, tokens, shape)
     if batches.size and not 0 <= int(batches.min()) <= int(batches.max()) < len(tokens):
         raise ValueError(
             f"batches: indices from {batches.min()} to {batches.max()}; there are"
@@ -223,7 +223,17 @@ def local_steps(
     return Phase(moved, *record[:, :3].T.copy(), record[:, 3].astype(np.int64), stable)
 
 
-def _require(params: np.ndarray, tokens: np.ndarray, shape: Shape) -> None:
+def require(params: np.ndarray, tokens: np.ndarray, shape: Shape) -> None:
+    """Check what every kernel is given.
+
+    Args:
+        params: (parameters) float32 or float64.
+        tokens: (sequences, length) uint8, contiguous, length at least 2, below D.
+        shape: sizes of the layer.
+
+    Raises:
+        ValueError: if something does not fit; says what would.
+    """
     if params.shape != (shape.parameters,) or params.dtype not in (np.float32, np.float64):
         raise ValueError(
             f"params: expected {shape.parameters} float32 or float64 numbers for D="

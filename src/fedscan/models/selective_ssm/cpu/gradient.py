@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 
 from fedscan.models.selective_ssm.cpu.passes import (
-    COMPILED,
     backward,
     clear,
+    compiled,
     contract,
     fill_tables,
     forward,
@@ -35,7 +35,7 @@ def batch(shape: Shape) -> Callable[..., Any]:
     """
     d, n = shape
 
-    @njit(**COMPILED)
+    @njit(**compiled())
     def run(params, tokens, gradient):
         zero = zeros(params, d)
         tables, sums = new_tables(params, d, n), new_sums(params, d, n)
@@ -66,7 +66,7 @@ def sequences(shape: Shape) -> Callable[..., Any]:
     """
     d, n = shape
 
-    @njit(**COMPILED)
+    @njit(**compiled())
     def run(params, tokens, losses, gradients):
         zero = zeros(params, d)
         tables, sums = new_tables(params, d, n), new_sums(params, d, n)
@@ -97,7 +97,7 @@ def predictions(shape: Shape) -> Callable[..., Any]:
     """
     d, n = shape
 
-    @njit(**COMPILED)
+    @njit(**compiled())
     def run(params, tokens, temperature, losses, hits, peaks):
         zero = zeros(params, d)
         tables = new_tables(params, d, n)

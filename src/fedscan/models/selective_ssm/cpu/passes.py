@@ -7,16 +7,28 @@ pass adds up, per token, the products that the gradient is made of (``Sums``); `
 them into the gradient once per batch or sequence.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import config, njit
 
 from fedscan.models.selective_ssm.cpu.rows import exp, largest, load, store, total
 
 # error_model: a division by zero gives infinity, which the caller records, not an exception.
 INLINED = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True, "nogil": True}
-COMPILED = {"fastmath": {"contract"}, "error_model": "numpy", "nogil": True}
+
+
+def compiled() -> dict[str, Any]:
+    """Return the options of a function that is called from Python.
+
+    Machine code is kept on disk where NUMBA_CACHE_DIR says so. Numba sees only changes of a
+    function's own file, so that folder must be one per version of this package (stages.job).
+
+    Returns:
+        Keyword arguments of ``njit``.
+    """
+    kept = bool(config.CACHE_DIR)
+    return {"fastmath": {"contract"}, "error_model": "numpy", "nogil": True, "cache": kept}
 
 
 class Tables(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from fedscan.models.selective_ssm.cpu.passes import COMPILED, fill_tables, new_tables
+from fedscan.models.selective_ssm.cpu.passes import compiled, fill_tables, new_tables
 from fedscan.models.selective_ssm.cpu.rows import exp, largest, load, store, zeros
 from fedscan.models.selective_ssm.layout import Shape
 
@@ -26,7 +26,7 @@ def sampler(shape: Shape) -> Callable[..., Any]:
     """
     d, n = shape
 
-    @njit(**COMPILED)
+    @njit(**compiled())
     def run(params, temperature, uniforms, tokens):
         zero = zeros(params, d)
         tables = new_tables(params, d, n)

@@ -8,10 +8,10 @@ import numpy as np
 from numba import njit
 
 from fedscan.models.selective_ssm.cpu.passes import (
-    COMPILED,
     INLINED,
     backward,
     clear,
+    compiled,
     contract,
     fill_tables,
     forward,
@@ -62,7 +62,7 @@ def local_steps(shape: Shape) -> Callable[..., Any]:
     d, n = shape
     a = d * d + 2 * n * d
 
-    @njit(**COMPILED)
+    @njit(**compiled())
     def run(params, tokens, batches, rate, floor, ceiling, mu, record):
         zero = zeros(params, d)
         start, gradient = params.copy(), np.empty_like(params)

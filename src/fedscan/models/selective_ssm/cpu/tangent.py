@@ -12,10 +12,10 @@ import numpy as np
 from numba import njit
 
 from fedscan.models.selective_ssm.cpu.passes import (
-    COMPILED,
     INLINED,
     backward,
     clear,
+    compiled,
     fill_tables,
     forward,
     loss_adjoint,
@@ -40,7 +40,7 @@ def products(shape: Shape) -> Callable[..., Any]:
     """
     d, n = shape
 
-    @njit(**COMPILED)
+    @njit(**compiled())
     def run(params, tokens, directions, results):
         zero = zeros(params, d)
         length = tokens.shape[1]

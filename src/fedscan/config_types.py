@@ -1,0 +1,35 @@
+"""Types of configuration values: ranges, grids, sections."""
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from annotated_types import Ge, Gt, Le, Len, Lt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+T = TypeVar("T")
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise ValueError(f"the value {value!r} appears twice; each may appear once")
+    return values
+
+
+Grid = Annotated[list[T], Len(min_length=1), AfterValidator(_distinct)]
+Domain = Literal["arxiv", "github", "stackexchange", "wikipedia", "c4", "common_crawl"]
+Backbone = Literal["mamba2", "hybrid75", "hybrid50", "hybrid50alt", "hybrid25", "attn0"]
+Positive = Annotated[float, Gt(0)]
+NonNegative = Annotated[float, Ge(0)]
+Share = Annotated[float, Ge(0), Le(1)]
+OpenShare = Annotated[float, Gt(0), Lt(1)]
+Momentum = Annotated[float, Ge(0), Lt(1)]
+Count = Annotated[int, Ge(1)]
+Seed = Annotated[int, Ge(0), Lt(2**31)]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
+SettingName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$", max_length=40)]
+
+
+class Section(BaseModel):
+    """A part of the configuration: no extra keys, no coercion, no NaN or infinity."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)

@@ -1,0 +1,85 @@
+"""Checks of the synthetic study: datasets whole, learners certified, no bound violated."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedscan.io import parquet
+from fedscan.models.selective_ssm.layout import Shape
+from fedscan.stages.teacher_data import read_datasets
+
+
+class Check(NamedTuple):
+    """One outcome; columns of table ``checks``."""
+
+    check: str
+    subject: str
+    passed: bool
+    detail: str
+
+
+def synthetic_checks(settings: Mapping[str, Any], results: str) -> Iterator[Check]:
+    """Check teachers, learners, evaluations and stacks.
+
+    Args:
+        settings: ``shapes`` (list of D, N), ``rhos``, ``sequence_length``, ``seeds``,
+            ``bound_checkpoints``, ``learner_code`` and ``rerun_on_code_change``.
+        results: folder of all results.
+
+    Yields:
+        Outcomes.
+    """
+    for d_input, d_state in settings["shapes"]:
+        path = f"D={d_input}/N={d_state}"
+        yield _teachers(Shape(d_input, d_state), path, settings, results)
+        yield from _learners(path, settings, results)
+        yield from _evaluation(path, settings, results)
+    stacks = parquet.read_frame(f"{results}/stacks/stacks.parquet", "stacks")
+    broken = int(stacks["violations"].sum())
+    detail = f"{broken} violations in {int(stacks['checks'].sum())} checks"
+    yield Check("no bound violated", "stacks", broken == 0, detail)
+
+
+def _teachers(shape: Shape, path: str, settings: Mapping[str, Any], results: str) -> Check:
+    name, folder = "teachers' datasets are whole", f"{results}/teachers/{path}"
+    try:
+        found = read_datasets(folder, shape, settings["sequence_length"])
+    except ValueError as error:
+        return Check(name, path, False, str(error))
+    same = sorted(found) == sorted(settings["rhos"])
+    return Check(name, path, same, f"{len(found)} of {len(settings['rhos'])}, digests verified")
+
+
+def _learners(path: str, settings: Mapping[str, Any], results: str) -> Iterator[Check]:
+    rows = parquet.read_frame(Path(results, "learners", path, "learners.parquet"), "learners")
+    wanted = len(settings["rhos"]) * len(settings["seeds"])
+    failed = int((rows["status"] == "failed").sum())
+    detail = f"{len(rows)} of {wanted} learners, {failed} of them failed (recorded)"
+    yield Check("one row per learner", path, len(rows) == wanted, detail)
+    outside = int((~rows["certified"].astype(bool)).sum())
+    detail = f"{outside} learners left the stability set"
+    yield Check("learners stay in the stability set", path, outside == 0, detail)
+    old = int((rows["code_hash"] != settings["learner_code"]).sum())
+    accepted = not old or not settings["rerun_on_code_change"]
+    yield Check("results of the present code", path, accepted, f"{old} learners of other code")
+
+
+def _evaluation(path: str, settings: Mapping[str, Any], results: str) -> Iterator[Check]:
+    folder = Path(results, "evaluation", path)
+    points, curvature, pairs = (
+        parquet.read_frame(folder / f"{name}.parquet", name)
+        for name in ("points", "curvature", "trajectories")
+    )
+    per_run = len(settings["bound_checkpoints"]) + 1
+    wanted = len(settings["rhos"]) * len(settings["seeds"]) * per_run
+    detail = f"{len(points)} of {wanted} parameter points"
+    yield Check("every point evaluated", path, len(points) == wanted, detail)
+    columns = (points[["violations", "violations_tight", "batch_violations"]],)
+    flags = [
+        frame[[name for name in frame.columns if name.startswith("violation_")]]
+        for frame in (curvature, pairs)
+    ]
+    broken = sum(int(frame.astype(int).to_numpy().sum()) for frame in (*columns, *flags))
+    stored = parquet.read(folder / "violations.parquet", "violations").num_rows
+    detail = f"{broken} violations; {stored} stored with what reproduces them"
+    yield Check("no bound violated", path, broken == 0, detail)
