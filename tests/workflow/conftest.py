@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from filelock import FileLock
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
@@ -61,7 +62,7 @@ class Project:
     """A copy of the project."""
 
     def __init__(self, folder):
-        self.folder = Path(folder)
+        self.folder, self.own_source = Path(folder), False
         for name in ("Snakefile", "environment.yml"):
             shutil.copy(ROOT / name, self.folder / name)
         for name in ("workflow", "config", "src"):
@@ -81,7 +82,9 @@ class Project:
         return [sys.executable, "-m", "snakemake", "--cores", "2", *arguments]
 
     def environment(self):
-        return os.environ | {"PYTHONPATH": str(self.folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        # Compiled kernels are kept per path of their source: the copy is used only if edited.
+        source = {"PYTHONPATH": str(self.folder / "src")} if self.own_source else {}
+        return os.environ | source | {"PYTHONDONTWRITEBYTECODE": "1"}
 
     def run(self, *arguments, check=True):
         done = subprocess.run(
@@ -106,6 +109,7 @@ class Project:
         file = self.folder / name
         text = file.read_text()
         assert old in text, (name, old)
+        self.own_source |= name.startswith("src/")
         file.write_text(text.replace(old, new, 1))
 
     def results(self):
@@ -124,9 +128,24 @@ def merge(base, override):
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """A project whose run is complete; tests work on copies."""
-    project = Project(tmp_path_factory.mktemp("a folder ö"))
-    project.run()
+    """A project whose run is complete, made once for all processes; tests work on copies."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / "a folder ö"
+    with FileLock(shared / "finished.lock"):
+        if folder.exists():
+            return existing(folder)
+        folder.mkdir()
+        project = Project(folder)
+        project.run()
+    return project
+
+
+def existing(folder):
+    project = object.__new__(Project)
+    project.folder, project.own_source = folder, False
+    project.config = yaml.safe_load((folder / "config/config.yaml").read_text())
     return project
 
 
@@ -135,7 +154,4 @@ def copy(finished, tmp_path):
     """A private copy of the finished project, metadata included."""
     folder = tmp_path / "copy"
     shutil.copytree(finished.folder, folder, symlinks=True, copy_function=shutil.copy2)
-    project = object.__new__(Project)
-    project.folder = folder
-    project.config = yaml.safe_load((folder / "config/config.yaml").read_text())
-    return project
+    return existing(folder)

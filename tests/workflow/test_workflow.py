@@ -165,6 +165,7 @@ def test_deleting_one_output_reruns_its_job(copy):
 
 
 def test_touching_code_without_changing_it_reruns_nothing(copy):
+    copy.own_source = True
     (copy.folder / "src/fedscan/federated/engine.py").touch()
     assert copy.planned() == {}
 
@@ -173,7 +174,7 @@ def test_a_new_value_keeps_the_rows_that_exist(copy):
     before = next((copy.folder / "results/federated").rglob("algorithm=fedprox/*/rounds.parquet"))
     rows = pd.read_parquet(before).query("value == 'mu=0.001'")
     add_value(copy)
-    copy.run()
+    copy.run("compare")
     log = (copy.folder / "results/logs").joinpath(
         *before.relative_to(copy.folder / "results").parts[:-2], "seed=0.log"
     )
@@ -191,7 +192,7 @@ def test_a_killed_workflow_continues_and_ends_with_the_same_bytes(tmp_path, how)
         project.config["studies"]["main"]["algorithms"] = ["fedavg"]
         project.save()
     process = subprocess.Popen(
-        one.command(),
+        one.command("compare"),
         cwd=one.folder,
         env=one.environment(),
         stdout=subprocess.DEVNULL,
@@ -209,10 +210,10 @@ def test_a_killed_workflow_continues_and_ends_with_the_same_bytes(tmp_path, how)
     assert not list((one.folder / "results/federated").rglob("*.tmp"))
     if how == signal.SIGKILL:
         one.run("--unlock")
-    one.run("--rerun-incomplete")
+    one.run("--rerun-incomplete", "compare")
     log = next((one.folder / "results/logs/federated").rglob("seed=0.log")).read_text()
     assert "resuming after round" in log
-    other.run()
+    other.run("compare")
     assert one.results() == other.results()
 
 
