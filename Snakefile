@@ -14,6 +14,7 @@ include: "workflow/rules/partition.smk"
 include: "workflow/rules/federated.smk"
 include: "workflow/rules/compare.smk"
 include: "workflow/rules/synthetic.smk"
+include: "workflow/rules/students.smk"
 include: "workflow/rules/check.smk"
 
 
@@ -27,6 +28,7 @@ rule all:
         "results/compare/comparison.parquet",
         "results/compare/validation_curves.png",
         rules.bounds.output,
+        rules.student_tables.output,
         "results/check/checks.parquet",
         # Named here, not only as inputs of compare: a deleted table is then made again.
         expand("results/federated/{job}/{table}.parquet", job=JOBS, table=JOB_TABLES),

@@ -22,6 +22,7 @@ LAYERS = {
     "teachers": {"models", "seeds"},
     "problems": {"federated", "models", "data", "measure", "teachers", "params", "seeds"},
     "analysis": set(),
+    "student_grid": {"grid"},
     "config_types": set(),
     "config_algorithms": {"config_types"},
     "config_synthetic": {"config_types", "config_algorithms"},
@@ -33,7 +34,18 @@ LAYERS = {
 }
 PURE = {"params", "theory", "measure", "federated", "merging", "analysis", "models", "problems"}
 IMPURE_MODULES = {"os", "pathlib", "logging", "time", "shutil", "subprocess", "random", "sys"}
-TORCH_FREE = {"seeds", "grid", "io", "theory", "data", "analysis", "config", "config_files"}
+TORCH_FREE = {"seeds", "grid", "student_grid", "io", "theory", "data", "analysis", "config"}
+TORCH_FREE |= {"config_files", "config_types", "config_algorithms", "config_synthetic"}
+    "seeds",
+    "grid",
+    "student_grid",
+    "io",
+    "theory",
+    "data",
+    "analysis",
+    "config",
+    "config_files",
+}
 VAGUE = {"utils", "util", "helpers", "common", "misc", "tools", "core"}
 CONFIG_WORDS = {"cfg", "config", "args", "opts", "kwargs", "settings", "options"}
 ALLOWED_BASES = {"NamedTuple", "Protocol", "Exception", "BaseModel", "Section", "Enum"}

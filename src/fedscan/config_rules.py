@@ -81,6 +81,7 @@ def _synthetic(config: Config) -> Iterator[Problem]:
         message = f"must not exceed synthetic.test_sequences = {synthetic.test_sequences}"
         yield ("synthetic", "evaluation", "sequences"), synthetic.evaluation.sequences, message
     yield from _stacks(config)
+    yield from _students(config)
 
 
 def _stacks(config: Config) -> Iterator[Problem]:
@@ -100,6 +101,28 @@ def _stacks(config: Config) -> Iterator[Problem]:
     if stacks.sequences > synthetic.test_sequences:
         message = f"must not exceed synthetic.test_sequences = {synthetic.test_sequences}"
         yield (*where, "sequences"), stacks.sequences, message
+
+
+def _students(config: Config) -> Iterator[Problem]:
+    synthetic, students = config.synthetic, config.synthetic.federated
+    where = ("synthetic", "federated")
+    for name, key in (("d_input", "d_input"), ("d_state", "d_state"), ("rho", "rhos")):
+        if getattr(students.core, name) not in getattr(synthetic, key):
+            message = f"must be one of synthetic.{key} = {getattr(synthetic, key)}"
+            yield (*where, "core", name), getattr(students.core, name), message
+    if students.subset > synthetic.train_sequences:
+        message = f"must not exceed synthetic.train_sequences = {synthetic.train_sequences}"
+        yield (*where, "subset"), students.subset, message
+    for name, study in students.studies.items():
+        for index, clients in enumerate(study.clients):
+            if synthetic.train_sequences % clients:
+                message = f"must divide synthetic.train_sequences = {synthetic.train_sequences}"
+                yield (*where, "studies", name, "clients", index), clients, message
+        for index, algorithm in enumerate(study.algorithms):
+            if getattr(study.hyperparameters, algorithm) is None:
+                key = ".".join((*where, "studies", name, "hyperparameters", algorithm))
+                message = f"its values are missing: add {key}"
+                yield (*where, "studies", name, "algorithms", index), algorithm, message
 
 
 def _study(config: Config, name: str) -> Iterator[Problem]:

@@ -2,10 +2,11 @@
 
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, Len
 from pydantic import Field
 
-from fedscan.config_types import Count, Grid, OpenShare, Positive, Section, Seed
+from fedscan.config_algorithms import AlgorithmName, Hyperparameters
+from fedscan.config_types import Count, Grid, Name, OpenShare, Positive, Section, Seed
 
 
 class Learners(Section):
@@ -47,6 +48,42 @@ class Stacks(Section):
     updates: Count = Field(description="SGD updates of the trained stacks")
 
 
+class Core(Section):
+    """The cells that one-factor variations run on."""
+
+    d_input: Count = Field(description="D of the rho axis; one of synthetic.d_input")
+    d_state: Count = Field(description="N of the rho axis; one of synthetic.d_state")
+    rho: OpenShare = Field(description="rho at which all (D, N) are core; one of synthetic.rhos")
+
+
+class StudentStudy(Section):
+    """One grid of federated runs on the teachers' datasets: the product of its axes."""
+
+    cells: Literal["all", "core"] = Field(
+        description="'all'; 'core': every rho at the core's (D, N) and every (D, N) at its rho"
+    )
+    clients: Grid[Count] = Field(description="numbers of clients K; divide train_sequences")
+    local_steps: Grid[Count] = Field(description="local steps per round E")
+    partitions: Grid[Literal["iid", "dominant"]] = Field(
+        description="'iid': random equal shards; 'dominant': sorted by top token, then cut"
+    )
+    algorithms: Grid[AlgorithmName] = Field(description="algorithms to run")
+    hyperparameters: Hyperparameters = Field(description="values per algorithm")
+
+
+class Students(Section):
+    """Learners trained federatedly; learning rate and batch size are the learners'."""
+
+    rounds: Count = Field(description="communication rounds T")
+    seeds: Grid[Seed] = Field(description="root seeds of initial layer, partition and batches")
+    evaluate_every: Count = Field(description="rounds between evaluations of bounds")
+    subset: Count = Field(description="training sequences on which ||grad f||^2 is measured")
+    core: Core
+    studies: Annotated[dict[Name, StudentStudy], Len(min_length=1)] = Field(
+        description="name -> grid; runs that studies share run once"
+    )
+
+
 class Synthetic(Section):
     """Teachers, their datasets, and the bounds checked on them (paper, Section 5 part i)."""
 
@@ -60,3 +97,4 @@ class Synthetic(Section):
     learners: Learners
     evaluation: Evaluation
     stacks: Stacks
+    federated: Students

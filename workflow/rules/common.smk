@@ -7,7 +7,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 try:
-    from fedscan import config_files, grid
+    from fedscan import config_files, grid, student_grid
     from fedscan.data.sources.local import find_files
     from fedscan.io.provenance import canonical_json, code_fingerprint
 except ModuleNotFoundError as error:
@@ -46,6 +46,9 @@ PARTITIONS = {
 
 
 SYNTHETIC = CONFIG["synthetic"]
+STUDENTS = student_grid.student_runs(SYNTHETIC)
+CELLS = {student_grid.cell_path(cell): cell for cell in STUDENTS}
+RHO_LABELS = [grid.label(rho) for rho in SYNTHETIC["rhos"]]
 SHAPES = [(d, n) for d in SYNTHETIC["d_input"] for n in SYNTHETIC["d_state"]]
 
 
@@ -53,6 +56,7 @@ wildcard_constraints:
     **{field: "|".join(map(re.escape, labels)) for field, labels in LABELS.items()},
     d_input=r"\d+",
     d_state=r"\d+",
+    rho="|".join(map(re.escape, RHO_LABELS)),
 
 
 def chosen(section, name):
@@ -118,3 +122,29 @@ def shape_key(stage, **values):
 
 def without(section, *names):
     return {k: v for k, v in section.items() if k not in names}
+
+
+def students_key(wildcards):
+    path = f"D={wildcards.d_input}/N={wildcards.d_state}/rho={wildcards.rho}"
+    cell, federated = CELLS[path], SYNTHETIC["federated"]
+    runs = STUDENTS[cell]
+    codes = {
+        algorithm: code_fingerprint(
+            "fedscan.stages.students", {"fedscan.federated.algorithms": algorithm}
+        )
+        for algorithm in {run.algorithm for run in runs}
+    }
+    return canonical_json(
+        {
+            **cell._asdict(),
+            "runs": [list(run) for run in runs],
+            "codes": codes,
+            "sequence_length": SYNTHETIC["sequence_length"],
+            "lr": SYNTHETIC["learners"]["lr"],
+            "batch_size": SYNTHETIC["learners"]["batch_size"],
+            "rerun_on_code_change": CONFIG["workflow"]["rerun_on_code_change"],
+            **{
+                name: federated[name] for name in ("rounds", "evaluate_every", "subset")
+            },
+        }
+    )

@@ -5,7 +5,7 @@ in every round. Finiteness is tested once at the end, from recorded losses and n
 GPU is not stalled every step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedscan.federated.algorithm import Algorithm, LocalContext, LocalResult
-from fedscan.federated.problem import LocalOptimizer, Problem
+from fedscan.federated.problem import LocalOptimizer, Problem, Tracing
 from fedscan.params.algebra import (
     Params,
     add,
@@ -52,6 +52,8 @@ class LocalOutcome(NamedTuple):
     losses: Tensor  # (steps) float64, nats
     norms: Tensor  # (steps) float64, of the directions before clipping
     skipped_steps: int
+    # What the problem's own optimiser or phase measured; None if it measures nothing.
+    trace: Mapping[str, float] | None = None
 
 
 def local_phase(
@@ -93,8 +95,9 @@ def local_phase(
         norms.append(_apply(optimizer, params, step.direction, problem.clip_norm))
     update = subtract(params, context.global_params)
     result = LocalResult(params, update, _mean(observed, len(norms)))
-    outcome = LocalOutcome(result, _stack(losses), _stack(norms), skipped)
-    _require_finite(outcome, context.round_index, client)
+    trace = optimizer.trace() if isinstance(optimizer, Tracing) else None
+    outcome = LocalOutcome(result, _stack(losses), _stack(norms), skipped, trace)
+    require_finite(outcome, context.round_index, client)
     return outcome
 
 
@@ -124,7 +127,17 @@ def _stack(scalars: Sequence[Tensor]) -> Tensor:
     return torch.stack([scalar.detach().to(torch.float64) for scalar in scalars]).cpu()
 
 
-def _require_finite(outcome: LocalOutcome, round_index: int, client: int) -> None:
+def require_finite(outcome: LocalOutcome, round_index: int, client: int) -> None:
+    """Check a finished local phase.
+
+    Args:
+        outcome: the phase.
+        round_index: round from 1.
+        client: client index.
+
+    Raises:
+        Diverged: if a loss, a direction or the result is not finite; names the first.
+    """
     bad = []
     for order, (name, values) in enumerate((("loss", outcome.losses), ("gradient", outcome.norms))):
         steps = (~torch.isfinite(values)).nonzero()

@@ -1,7 +1,7 @@
 """What the federated core needs to know of a model and its data."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -13,6 +13,15 @@ class LocalOptimizer(Protocol):
 
     def step(self) -> Any:
         """Take one step."""
+        ...
+
+
+@runtime_checkable
+class Tracing(Protocol):
+    """A local optimiser that measures its own path."""
+
+    def trace(self) -> Mapping[str, float]:
+        """Return what was measured since the optimiser was made."""
         ...
 
 

@@ -8,6 +8,7 @@ column of one type.
 import pyarrow as pa
 
 from fedscan.io.columns import FLAG, FLOAT, INT, TEXT, Column
+from fedscan.io.student_tables import STUDENT_TABLES
 from fedscan.io.synthetic_tables import SYNTHETIC_TABLES
 
 JOB_KEYS = (
@@ -169,6 +170,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "all_rounds": ALL_ROUNDS,
     "checks": CHECKS,
     **SYNTHETIC_TABLES,
+    **STUDENT_TABLES,
 }
 
 

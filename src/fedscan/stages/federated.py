@@ -147,7 +147,7 @@ def _train(
     problem = bench.problem(algorithm)
     identity = bench.identity(hyperparameters)
     value = value_label(hyperparameters)
-    state, record = run_state.restore(path, problem, algorithm, identity, report)
+    state, record = run_state.restore(path, problem, algorithm, identity, report, run_rows.Record)
     rounds, timer = bench.training["rounds"], run_rows.Timer(state.round_index)
     try:
         for result in _rounds(problem, algorithm, rounds, state, record):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -12,12 +13,32 @@ from fedscan.federated.problem import Problem
 from fedscan.io import checkpoints
 from fedscan.params.algebra import Params
 from fedscan.stages.job import Log
-from fedscan.stages.run_rows import Record
+
+
+class Rows(Protocol):
+    """Rows of a run, which a checkpoint carries along."""
+
+    def to_json(self) -> Any:
+        """Return JSON-like data."""
+        ...
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """Rebuild the rows."""
+        ...
+
+
+R = TypeVar("R", bound=Rows)
 
 
 def restore(
-    path: Path, problem: Problem, algorithm: Algorithm, identity: Mapping[str, str], report: Log
-) -> tuple[engine.RunState, Record]:
+    path: Path,
+    problem: Problem,
+    algorithm: Algorithm,
+    identity: Mapping[str, str],
+    report: Log,
+    rows: type[R],
+) -> tuple[engine.RunState, R]:
     """Return where a run left off, or its beginning.
 
     Args:
@@ -26,31 +47,32 @@ def restore(
         algorithm: gives initial states.
         identity: hashes of configuration, data and code; a checkpoint of another one is ignored.
         report: told what happens.
+        rows: type of the rows the checkpoint carries.
 
     Returns:
         State and rows after the last completed round.
     """
     start = engine.initial_state(problem, algorithm)
     if not path.exists():
-        return start, Record()
+        return start, rows()
     try:
         arrays, record = checkpoints.load(path)
     except ValueError as error:
         report(f"starting over: {error}")
-        return start, Record()
+        return start, rows()
     if record["identity"] != dict(identity):
         report(f"starting over: {path.name} was made under another configuration, data or code")
-        return start, Record()
+        return start, rows()
     report(f"resuming after round {record['round']}")
     trees = _unflatten(arrays, start.params)
     clients = tuple(trees.get(f"client{k}", {}) for k in range(len(start.clients)))
     state = engine.RunState(
         record["round"], trees["global"]["params"], trees.get("server", {}), clients
     )
-    return state, Record.from_json(record["rows"])
+    return state, rows.from_json(record["rows"])
 
 
-def store(path: Path, state: engine.RunState, record: Record, identity: Mapping[str, str]) -> None:
+def store(path: Path, state: engine.RunState, record: Rows, identity: Mapping[str, str]) -> None:
     """Replace the checkpoint by the state after a round.
 
     Args:

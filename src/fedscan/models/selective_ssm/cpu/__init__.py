@@ -80,10 +80,30 @@ def sequence_gradients(
         ValueError: if sizes or tokens do not fit ``shape``.
     """
     require(params, tokens, shape)
-    losses = np.empty(len(tokens))
+    nats = np.empty(len(tokens))
     gradients = np.empty((len(tokens), shape.parameters), params.dtype)
-    _gradient.sequences(shape)(params, tokens, losses, gradients)
-    return losses, gradients
+    _gradient.sequences(shape)(params, tokens, nats, gradients)
+    return nats, gradients
+
+
+def losses(params: np.ndarray, tokens: np.ndarray, shape: Shape) -> np.ndarray:
+    """Return the loss of every sequence.
+
+    Args:
+        params: (parameters).
+        tokens: (sequences, length) uint8, length at least 2.
+        shape: sizes of the layer.
+
+    Returns:
+        (sequences) float64, nats per position.
+
+    Raises:
+        ValueError: if sizes or tokens do not fit ``shape``.
+    """
+    require(params, tokens, shape)
+    found = np.empty(len(tokens))
+    _gradient.losses(shape)(params, tokens, found)
+    return found
 
 
 def evaluate(params: np.ndarray, tokens: np.ndarray, shape: Shape) -> Evaluation:
@@ -100,8 +120,8 @@ def evaluate(params: np.ndarray, tokens: np.ndarray, shape: Shape) -> Evaluation
     Raises:
         ValueError: if sizes or tokens do not fit ``shape``.
     """
-    losses, gradients = sequence_gradients(params, tokens, shape)
-    return Evaluation(losses, block_norms(gradients, shape), gradients.mean(axis=0))
+    nats, gradients = sequence_gradients(params, tokens, shape)
+    return Evaluation(nats, block_norms(gradients, shape), gradients.mean(axis=0))
 
 
 def hessian_products(

@@ -84,6 +84,32 @@ def sequences(shape: Shape) -> Callable[..., Any]:
 
 
 @functools.cache
+def losses(shape: Shape) -> Callable[..., Any]:
+    """Return the compiled loss of every sequence, nothing else.
+
+    Args:
+        shape: sizes of the layer.
+
+    Returns:
+        (params, tokens, losses) -> None; fills the last.
+    """
+    d, n = shape
+
+    @njit(**compiled())
+    def run(params, tokens, losses):
+        zero = zeros(params, d)
+        tables = new_tables(params, d, n)
+        scratch = new_scratch(params, d, n, tokens.shape[1])
+        fill_tables(params, tables, d, n, zero)
+        one = params.dtype.type(1)
+        for i in range(tokens.shape[0]):
+            forward(tokens[i], tables, scratch, d, n, zero)
+            losses[i] = loss_adjoint(tokens[i], tables, scratch.logits, d, zero, one)
+
+    return run
+
+
+@functools.cache
 def predictions(shape: Shape) -> Callable[..., Any]:
     """Return the compiled loss and hits of every sequence, without gradients.
 

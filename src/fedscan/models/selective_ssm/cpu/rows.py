@@ -5,6 +5,7 @@ row type that is one vector in a register leaves nothing to assume. Rows add, su
 with rows and with scalars; products and sums are fused where the machine can.
 """
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -129,19 +130,28 @@ for _symbol, _instruction in (
     _operator(_symbol, _instruction)
 
 
+def _halves(builder: Any, row: Any) -> tuple[Any, Any]:
+    """Split a vector of even length in two."""
+    half = row.type.count // 2
+    nothing = ir.Constant(row.type, ir.Undefined)
+    lanes = ir.VectorType(LANE, half)
+    low = builder.shuffle_vector(row, nothing, ir.Constant(lanes, list(range(half))))
+    high = builder.shuffle_vector(row, nothing, ir.Constant(lanes, list(range(half, 2 * half))))
+    return low, high
+
+
 def _reduction(pair: Callable[..., Any]) -> Any:
     @intrinsic
     def reduce(typingctx, row):  # type: ignore[no-untyped-def]
         def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            # Halves upon halves: few dependent operations, in a fixed order.
+            rest = arguments[0]
+            while rest.type.count % 2 == 0:
+                rest = pair(builder, *_halves(builder, rest))
             lanes = [
-                builder.extract_element(arguments[0], ir.Constant(LANE, i))
-                for i in range(row.width)
+                builder.extract_element(rest, ir.Constant(LANE, i)) for i in range(rest.type.count)
             ]
-            while len(lanes) > 1:  # a tree: few dependent additions, and a fixed order
-                half = (len(lanes) + 1) // 2
-                joined = [pair(builder, a, b) for a, b in zip(lanes, lanes[half:], strict=False)]
-                lanes = joined + lanes[len(joined) : half]
-            return lanes[0]
+            return functools.reduce(lambda a, b: pair(builder, a, b), lanes)
 
         return row.scalar(row), code
 

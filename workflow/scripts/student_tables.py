@@ -1,0 +1,11 @@
+"""Rule student_tables: unpack and call the stage."""
+
+import json
+from pathlib import Path
+
+from fedscan.stages import student_tables
+from fedscan.stages.job import job
+
+with job(snakemake.log[0]) as report:
+    folder = str(Path(snakemake.output.table).parent)
+    student_tables.run(json.loads(snakemake.params.key), "results", folder, report)

@@ -1,0 +1,14 @@
+"""Rule students: unpack and call the stage."""
+
+import json
+from pathlib import Path
+
+from fedscan.stages import students
+from fedscan.stages.job import job
+
+with job(snakemake.log[0]) as report:
+    folder = Path(snakemake.output.runs).parent
+    checkpoints = Path("results/checkpoints", folder.relative_to("results"))
+    teachers = str(Path(snakemake.input[0]).parent)
+    settings = json.loads(snakemake.params.key)
+    students.run(settings, teachers, str(folder), str(checkpoints), report)
