@@ -36,16 +36,6 @@ PURE = {"params", "theory", "measure", "federated", "merging", "analysis", "mode
 IMPURE_MODULES = {"os", "pathlib", "logging", "time", "shutil", "subprocess", "random", "sys"}
 TORCH_FREE = {"seeds", "grid", "student_grid", "io", "theory", "data", "analysis", "config"}
 TORCH_FREE |= {"config_files", "config_types", "config_algorithms", "config_synthetic"}
-    "seeds",
-    "grid",
-    "student_grid",
-    "io",
-    "theory",
-    "data",
-    "analysis",
-    "config",
-    "config_files",
-}
 VAGUE = {"utils", "util", "helpers", "common", "misc", "tools", "core"}
 CONFIG_WORDS = {"cfg", "config", "args", "opts", "kwargs", "settings", "options"}
 ALLOWED_BASES = {"NamedTuple", "Protocol", "Exception", "BaseModel", "Section", "Enum"}
