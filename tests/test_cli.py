@@ -47,6 +47,8 @@ def test_grid_counts_the_papers_runs():
     assert re.findall(r"\d+", row) == ["267", "5", str(216 * 5 + 36 + 15)]
     listed = call("grid", "-c", "config/paper.yaml", "--runs").splitlines()
     assert sum("main" in line.split("\t")[2].split(",") for line in listed) == 7992
+    assert sum(line.startswith("students/") for line in listed) == 1200
+    assert "72 teachers, 216 learners, 1200 federated runs on 72 datasets" in text
 
 
 def test_schema_of_configuration_and_tables():

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedscan import config_files, grid
+from fedscan import config_files, grid, student_grid
 from fedscan.config import Config
 from fedscan.io.provenance import code_fingerprint
 from fedscan.io.tables import TABLES
@@ -61,10 +62,16 @@ def show_grid(
 ) -> None:
     """Show the runs a configuration asks for: jobs, values and seeds per algorithm."""
     with _one_line_errors():
-        table = grid.runs(_load(config)["studies"])
+        loaded = _load(config)
+        table = grid.runs(loaded["studies"])
+        students = student_grid.student_runs(loaded["synthetic"])
     if runs:
         for run in table:
             print(f"{grid.job_path(run.job)}\t{run.value}\t{','.join(run.studies)}")
+        for cell, members in students.items():
+            for member in members:
+                path = f"students/{student_grid.cell_path(cell)}"
+                print(f"{path}\t{member.name}\t{','.join(member.studies)}")
         return
     view = Table("algorithm", "jobs", "values", "runs")
     for name in sorted({run.job.algorithm for run in table}):
@@ -74,6 +81,13 @@ def show_grid(
     view.add_section()
     view.add_row("all", str(len({r.job for r in table})), "", str(len(table)))
     Console().print(view)
+    synthetic = loaded["synthetic"]
+    teachers = math.prod(len(synthetic[name]) for name in ("d_input", "d_state", "rhos"))
+    learners = teachers * len(synthetic["learners"]["seeds"])
+    print(
+        f"Synthetic study: {teachers} teachers, {learners} learners,"
+        f" {sum(map(len, students.values()))} federated runs on {len(students)} datasets"
+    )
 
 
 @app.command("schema")

@@ -260,6 +260,8 @@ CHECK = {
     "sequence_length": 32,
     "seeds": [0, 1],
     "bound_checkpoints": [0, 10, 20],
+    "students": [],
+    "student_codes": {},
     "learner_code": "c",
     "rerun_on_code_change": True,
 }

@@ -33,6 +33,18 @@ TINY = {
             "bound_checkpoints": [0, 20],
         },
         "evaluation": {"sequences": 4},
+        "federated": {
+            "rounds": 2,
+            "evaluate_every": 1,
+            "subset": 64,
+            "core": {"d_input": 4, "d_state": 4, "rho": 0.95},
+            "studies": {
+                "base": {"local_steps": [2]},
+                "clients": {"local_steps": [2]},
+                "local_steps": {"local_steps": [1, 4]},
+                "partition": {"local_steps": [2]},
+            },
+        },
         "stacks": {
             "d_input": 4,
             "d_state": 4,

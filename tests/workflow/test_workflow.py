@@ -22,7 +22,7 @@ def test_a_run_ends_in_table_figure_and_checks(finished):
     assert "synthetic text" in (results / "compare/comparison.txt").read_text()
     checks = pd.read_parquet(results / "check/checks.parquet")
     assert checks["passed"].all()
-    assert len(set(checks["check"])) == 12
+    assert len(set(checks["check"])) == 14
     summary = (results / "bounds/summary.txt").read_text()
     assert "gradient_norm<=G_SSM" in summary
     log = next((results / "logs/federated").rglob("seed=0.log")).read_text()
@@ -37,6 +37,7 @@ def test_nothing_to_do_the_second_time(finished):
 
 DOWNSTREAM = {"compare": 1, "check": 1}
 BOUNDS = {"bounds": 1, "check": 1}
+STUDENTS = {"students": 2, "student_tables": 1, "check": 1}
 
 
 def set_lr(project):
@@ -126,6 +127,15 @@ def edit_bound(project):
     project.edit("src/fedscan/theory/variation.py", "p1 * variation_p2", "2 * p1 * variation_p2")
 
 
+def add_student_seed(project):
+    project.config["synthetic"]["federated"]["seeds"] = [0, 1]
+    project.save()
+
+
+def edit_student_figure(project):
+    project.edit("src/fedscan/analysis/student_figures.py", "capsize=2", "capsize=3")
+
+
 def edit_bound_figure(project):
     project.edit("src/fedscan/analysis/bound_figures.py", "ONE_IN = 8", "ONE_IN = 4")
 
@@ -140,16 +150,24 @@ def edit_bound_figure(project):
         (change_data_seed, {"tokens": 1, "partition": 1, "federated": 2} | DOWNSTREAM),
         (respell, {}),
         (unused_hyperparameter, DOWNSTREAM),
-        (edit_fedprox, {"federated": 1} | DOWNSTREAM),
+        (edit_fedprox, {"federated": 1} | DOWNSTREAM | STUDENTS),
         (comment, {}),
         (edit_figure, DOWNSTREAM),
         (edit_packing, {"tokens": 1, "partition": 1, "federated": 2} | DOWNSTREAM),
-        (learner_lr, {"learners": 1, "evaluation": 1, "stacks": 1} | BOUNDS),
+        (learner_lr, {"learners": 1, "evaluation": 1, "stacks": 1} | BOUNDS | STUDENTS),
         (add_learner_seed, {"learners": 1, "evaluation": 1, "stacks": 1} | BOUNDS),
-        (add_rho, {"teachers": 1, "learners": 1, "evaluation": 1, "stacks": 1} | BOUNDS),
+        (
+            add_rho,
+            {"teachers": 1, "learners": 1, "evaluation": 1, "stacks": 1}
+            | BOUNDS
+            | STUDENTS
+            | {"students": 3},
+        ),
         (bound_checkpoint, {"evaluation": 1} | BOUNDS),
         (power_iterations, {"evaluation": 1, "stacks": 1} | BOUNDS),
         (edit_bound, {"evaluation": 1} | BOUNDS),
+        (add_student_seed, STUDENTS),
+        (edit_student_figure, {"student_tables": 1}),
         (edit_bound_figure, {"bounds": 1}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

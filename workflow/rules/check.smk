@@ -22,6 +22,11 @@ rule check:
             for path in of_shapes(f"results/{name.format(SHAPE)}.parquet")
         ],
         stacks=rules.stacks.output,
+        students=expand(
+            "results/students/{cell}/{table}.parquet",
+            cell=CELLS,
+            table=["student_runs", "student_rounds"],
+        ),
     output:
         "results/check/checks.parquet",
     log:
@@ -44,6 +49,13 @@ rule check:
                 "sequence_length": SYNTHETIC["sequence_length"],
                 "seeds": SYNTHETIC["learners"]["seeds"],
                 "bound_checkpoints": SYNTHETIC["learners"]["bound_checkpoints"],
+                "students": [[*cell, len(runs)] for cell, runs in STUDENTS.items()],
+                "student_codes": {
+                    algorithm: student_code(algorithm)
+                    for algorithm in sorted(
+                        {run.algorithm for runs in STUDENTS.values() for run in runs}
+                    )
+                },
                 "learner_code": code_fingerprint("fedscan.stages.learners"),
                 "rerun_on_code_change": CONFIG["workflow"]["rerun_on_code_change"],
             },

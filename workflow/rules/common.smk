@@ -124,14 +124,18 @@ def without(section, *names):
     return {k: v for k, v in section.items() if k not in names}
 
 
+def student_code(algorithm):
+    return code_fingerprint(
+        "fedscan.stages.students", {"fedscan.federated.algorithms": algorithm}
+    )
+
+
 def students_key(wildcards):
     path = f"D={wildcards.d_input}/N={wildcards.d_state}/rho={wildcards.rho}"
     cell, federated = CELLS[path], SYNTHETIC["federated"]
     runs = STUDENTS[cell]
     codes = {
-        algorithm: code_fingerprint(
-            "fedscan.stages.students", {"fedscan.federated.algorithms": algorithm}
-        )
+        algorithm: student_code(algorithm)
         for algorithm in {run.algorithm for run in runs}
     }
     return canonical_json(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from fedscan.analysis.bootstrap import median, slope
+from fedscan.analysis.bootstrap import median, slope, theil_sen
 from fedscan.analysis.bound_tables import Number
 
 # Column of the joined points -> name in the tables.
@@ -44,6 +44,7 @@ def growth(points: pd.DataFrame, checkpoint: str = "final") -> Iterator[Number]:
     for column, name in GROWTH.items():
         y = np.log10(part[column].to_numpy(float))
         yield Number("figure2b", name, "exponent_in_1-rho", *slope(x, y, cells.to_numpy()))
+        yield Number("figure2b", name, "theil_sen_exponent", theil_sen(x, y))
 
 
 def dimensions(points: pd.DataFrame) -> Iterator[Number]:

@@ -268,4 +268,6 @@ def numbers_table(numbers: list[Number], paper: dict[tuple[str, str, str], float
     ]
     for row in rows:
         row["paper"] = paper.get((row["table"], row["row"], row["quantity"]))
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    table["paper"] = table["paper"].astype(float)
+    return table.assign(difference=table["value"] - table["paper"])

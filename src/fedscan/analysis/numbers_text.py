@@ -48,7 +48,8 @@ def bounds_summary(numbers: pd.DataFrame) -> str:
             f" {_number(row['max_utilization']):>9}"
         )
     lines.append("Exponents in 1 - rho (paper): growth with memory at the end of training")
-    for row in numbers[numbers["table"] == "figure2b"].to_dict("records"):
+    fits = numbers[numbers["quantity"] == "exponent_in_1-rho"]
+    for row in fits.to_dict("records"):
         lines.append(f"  {row['row']:10} {row['value']:6.2f} ({row['paper']:g})")
     return "\n".join(lines) + "\n"
 

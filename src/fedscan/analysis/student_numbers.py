@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedscan.analysis.bootstrap import median, slope
+from fedscan.analysis.bootstrap import median, slope, theil_sen
 from fedscan.analysis.bound_tables import Number
 
 CELL = ["d_input", "d_state", "rho"]
@@ -113,8 +113,9 @@ def scaling(tail: pd.DataFrame) -> Iterator[Number]:
         ("figure6c", base, "memory", "gradient_squared", "squared gradient in 1-rho"),
     ):
         values = 1 - rows["rho"] if x == "memory" else rows[x]
-        found = slope(np.log(values.astype(float)), np.log(rows[y].astype(float)), cells_of(rows))
-        yield Number(table, name, "exponent", *found)
+        logs = np.log(values.astype(float)), np.log(rows[y].astype(float))
+        yield Number(table, name, "exponent", *slope(*logs, cells_of(rows)))
+        yield Number(table, name, "theil_sen_exponent", theil_sen(*logs))
 
 
 def total_variation(found: Students, tail: pd.DataFrame) -> Iterator[Number]:

@@ -205,9 +205,10 @@ NUMBERS = (
     Column("row", TEXT, "-", "row of that table"),
     Column("quantity", TEXT, "-", "column of that table"),
     Column("value", FLOAT, "as named", "this run's number", nullable=True),
-    Column("low", FLOAT, "as named", "lower end of the 95% bootstrap interval", nullable=True),
+    Column("low", FLOAT, "as named", "lower end of the 95% interval", nullable=True),
     Column("high", FLOAT, "as named", "upper end", nullable=True),
     Column("paper", FLOAT, "as named", "the paper's number", nullable=True),
+    Column("difference", FLOAT, "as named", "value - paper", nullable=True),
     Column("note", TEXT, "-", "what differs, or whose the number is"),
 )
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from fedscan.io import parquet
 from fedscan.models.selective_ssm.layout import Shape
 from fedscan.stages.teacher_data import read_datasets
+from fedscan.student_grid import Cell, cell_path
 
 
 class Check(NamedTuple):
@@ -23,7 +24,8 @@ def synthetic_checks(settings: Mapping[str, Any], results: str) -> Iterator[Chec
 
     Args:
         settings: ``shapes`` (list of D, N), ``rhos``, ``sequence_length``, ``seeds``,
-            ``bound_checkpoints``, ``learner_code`` and ``rerun_on_code_change``.
+            ``bound_checkpoints``, ``learner_code``, ``students`` (rows of D, N, rho, runs),
+            ``student_codes`` (fingerprint per algorithm) and ``rerun_on_code_change``.
         results: folder of all results.
 
     Yields:
@@ -34,6 +36,8 @@ def synthetic_checks(settings: Mapping[str, Any], results: str) -> Iterator[Chec
         yield _teachers(Shape(d_input, d_state), path, settings, results)
         yield from _learners(path, settings, results)
         yield from _evaluation(path, settings, results)
+    for *cell, count in settings["students"]:
+        yield from _students(cell_path(Cell(*cell)), count, settings, results)
     stacks = parquet.read_frame(f"{results}/stacks/stacks.parquet", "stacks")
     broken = int(stacks["violations"].sum())
     detail = f"{broken} violations in {int(stacks['checks'].sum())} checks"
@@ -83,3 +87,26 @@ def _evaluation(path: str, settings: Mapping[str, Any], results: str) -> Iterato
     stored = parquet.read(folder / "violations.parquet", "violations").num_rows
     detail = f"{broken} violations; {stored} stored with what reproduces them"
     yield Check("no bound violated", path, broken == 0, detail)
+
+
+def _students(path: str, count: int, settings: Mapping[str, Any], results: str) -> Iterator[Check]:
+    folder = Path(results, "students", path)
+    runs = parquet.read_frame(folder / "student_runs.parquet", "student_runs")
+    rounds = parquet.read_frame(folder / "student_rounds.parquet", "student_rounds")
+    failed = int((runs["status"] == "failed").sum())
+    detail = f"{len(runs)} of {count} federated learners, {failed} of them failed (recorded)"
+    yield Check("one row per federated learner", path, len(runs) == count, detail)
+    expected = int((runs["rounds"] + 1).sum())
+    detail = f"{len(rounds)} of {expected} rows"
+    yield Check("every round of federated learners", path, len(rounds) == expected, detail)
+    outside = int((~runs["certified"].astype(bool)).sum())
+    detail = f"{outside} federated learners left the stability set"
+    yield Check("learners stay in the stability set", path, outside == 0, detail)
+    broken = int(runs["violations"].sum())
+    detail = f"{broken} violations in {int(runs['checks'].sum())} checks"
+    yield Check("no bound violated", path, broken == 0, detail)
+    codes = runs["algorithm"].map(settings["student_codes"])
+    old = int((runs["code_hash"] != codes).sum())
+    accepted = not old or not settings["rerun_on_code_change"]
+    detail = f"{old} federated learners of other code"
+    yield Check("results of the present code", path, accepted, detail)

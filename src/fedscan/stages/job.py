@@ -77,11 +77,18 @@ def keep_compiled_kernels() -> None:
     """Let Numba keep machine code in the user's cache, in a folder of its own per code version.
 
     Compiling takes seconds per kernel and shape, every job would do it anew. A folder that the
-    user chose (NUMBA_CACHE_DIR) is left alone.
+    user chose (NUMBA_CACHE_DIR) is left alone; without a writable cache every job compiles.
     """
     version = code_fingerprint("fedscan.models.selective_ssm.cpu")
     folder = user_cache_path("fedscan") / f"kernels-{version}"
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
+    if "NUMBA_CACHE_DIR" not in os.environ:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return
+        if not os.access(folder, os.W_OK):
+            return
+        os.environ["NUMBA_CACHE_DIR"] = str(folder)
     if "numba" in sys.modules:  # it read the environment when it was imported
         sys.modules["numba"].config.reload_config()
 

@@ -27,8 +27,8 @@ def evaluate(params: np.ndarray, tokens: np.ndarray, shape: Shape) -> Evaluation
         See ``cpu.Evaluation``.
 
     Raises:
-        ValueError: if sizes or tokens do not fit ``shape``.
-        RuntimeError: without CUDA, outside Triton's interpreter.
+        ValueError: if sizes or tokens do not fit ``shape``; without CUDA, outside Triton's
+            interpreter.
     """
     losses, gradients = sequence_gradients(params, tokens, shape)
     return Evaluation(losses, block_norms(gradients, shape), gradients.mean(axis=0))
@@ -48,13 +48,13 @@ def sequence_gradients(
         Losses (sequences) float64, gradients (sequences, parameters).
 
     Raises:
-        ValueError: if sizes or tokens do not fit ``shape``.
-        RuntimeError: without CUDA, outside Triton's interpreter.
+        ValueError: if sizes or tokens do not fit ``shape``; without CUDA, outside Triton's
+            interpreter.
     """
     require(params, tokens, shape)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cpu" and not triton.knobs.runtime.interpret:
-        raise RuntimeError("kernels 'triton' need a CUDA device; use 'cpu'")
+        raise ValueError("kernels 'triton' need a CUDA device; use 'cpu'")
     losses, gradients = _on_device(
         torch.tensor(params, device=device), torch.tensor(tokens, device=device), shape
     )
