@@ -27,7 +27,7 @@ LAYERS = {
     "config_algorithms": {"config_types"},
     "config_synthetic": {"config_types", "config_algorithms"},
     "config": {"config_types", "config_algorithms", "config_synthetic"},
-    "config_rules": {"config"},
+    "config_rules": {"config", "config_algorithms"},
     "config_files": {"config", "config_rules"},
     "stages": None,
     "cli": None,

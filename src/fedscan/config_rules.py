@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fedscan.config import Config
+from fedscan.config_algorithms import Hyperparameters
 
 Problem = tuple[tuple[str | int, ...], Any, str]
 VOCABULARY = {"bytes": 257, "gpt2": 50257}
@@ -123,6 +124,19 @@ def _students(config: Config) -> Iterator[Problem]:
                 key = ".".join((*where, "studies", name, "hyperparameters", algorithm))
                 message = f"its values are missing: add {key}"
                 yield (*where, "studies", name, "algorithms", index), algorithm, message
+        yield from _pulls(study.hyperparameters, synthetic.learners.lr, (*where, "studies", name))
+
+
+def _pulls(
+    hyperparameters: Hyperparameters, lr: float, where: tuple[str, ...]
+) -> Iterator[Problem]:
+    """Theorem B.6 and Appendix E need steps that do not overshoot the pull to the broadcast."""
+    for algorithm, name in (("fedprox", "mu"), ("feddyn", "alpha")):
+        chosen = getattr(hyperparameters, algorithm)
+        for index, value in enumerate(getattr(chosen, name) if chosen else ()):
+            if lr * value > 1:
+                message = f"synthetic.learners.lr * {name} must not exceed 1; lr is {lr}"
+                yield (*where, "hyperparameters", algorithm, name, index), value, message
 
 
 def _study(config: Config, name: str) -> Iterator[Problem]:
