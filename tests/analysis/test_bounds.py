@@ -1,7 +1,5 @@
 """Tables of the bounds from made-up evaluations with known answers."""
 
-import importlib.resources
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +10,7 @@ from fedscan.analysis.bound_paper import paper_numbers
 from fedscan.analysis.bound_tables import Evaluated, numbers_table, with_utilization
 from fedscan.analysis.numbers_text import bounds_summary, numbers_text
 from fedscan.stages.bounds import PAPER_TABLES
+from fedscan.stages.paper_tables import paper_tables
 from fedscan.theory.constants import configured, spectral_norms
 from fedscan.theory.gradient import gradient_bound
 
@@ -159,8 +158,7 @@ def test_learner_table_counts_failures():
 
 
 def paper():
-    folder = importlib.resources.files("fedscan.analysis") / "paper"
-    return paper_numbers({n: pd.read_csv((folder / f"{n}.csv").open()) for n in PAPER_TABLES})
+    return paper_numbers(paper_tables(PAPER_TABLES))
 
 
 def test_the_papers_numbers_are_keyed_like_ours():

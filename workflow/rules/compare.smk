@@ -7,6 +7,12 @@ rule compare:
         rounds="results/compare/all_rounds.parquet",
         table="results/compare/comparison.parquet",
         csv="results/compare/comparison.csv",
+        numbers=multiext("results/compare/numbers", ".parquet", ".csv"),
+        numbers_text=report(
+            "results/compare/numbers.txt",
+            caption="../report/comparison.rst",
+            category="Comparison",
+        ),
         text=report(
             "results/compare/comparison.txt",
             caption="../report/comparison.rst",

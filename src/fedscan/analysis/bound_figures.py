@@ -137,7 +137,7 @@ def dimension_exponents(numbers: pd.DataFrame) -> Figure:
         numbers: table ``numbers``.
 
     Returns:
-        The figure; bars are 95% bootstrap intervals.
+        The figure; bars are 95% intervals.
     """
     rows = numbers[(numbers["table"] == "table20") & numbers["value"].notna()]
     figure, axis = _single()
@@ -167,7 +167,7 @@ def dimension_exponents(numbers: pd.DataFrame) -> Figure:
     axis.set_xticks(range(len(rhos)), rhos)
     axis.set_xlabel("ρ")
     axis.set_ylabel("exponent")
-    axis.legend(fontsize=8, ncols=2)
+    axis.legend(fontsize=8, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.16))
     return figure
 
 

@@ -1,6 +1,5 @@
 """Stage ``bounds``: all teachers, learners and evaluations -> tables and figures of the bounds."""
 
-import importlib.resources
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
 from fedscan.stages.figure_files import save_figure
 from fedscan.stages.job import Log
+from fedscan.stages.paper_tables import paper_tables
 
 PAPER_TABLES = ("table1", "table17", "table18", "table19", "table20", "table21", "table22")
 
@@ -47,7 +47,7 @@ def run(settings: Mapping[str, Any], results: str, folder: str, report: Log) -> 
         *bound_tables.bank(teachers),
         *bound_tables.stack_numbers(stacks),
     ]
-    table = numbers_table(numbers, paper_numbers(_paper()))
+    table = numbers_table(numbers, paper_numbers(paper_tables(PAPER_TABLES)))
     provenance = {"settings": settings, "versions": versions()}
     parquet.write(f"{folder}/numbers.parquet", "numbers", table, provenance)
     with atomic.replacing(f"{folder}/numbers.csv") as temporary:
@@ -81,10 +81,3 @@ def _evaluated(results: str, shapes: list[tuple[int, int]]) -> Evaluated:
         curvature.merge(bounds, on=key, how="left", validate="m:1"),
         trajectories,
     )
-
-
-def _paper() -> dict[str, pd.DataFrame]:
-    folder = importlib.resources.files("fedscan.analysis") / "paper"
-    return {
-        name: pd.read_csv((folder / f"{name}.csv").open(encoding="utf-8")) for name in PAPER_TABLES
-    }

@@ -1,0 +1,113 @@
+"""What theory expects of each algorithm, and whether it happened (paper, Table 2).
+
+-1: lower perplexity than FedAvg, 0: similar, +1: higher. The paper prints expectations at beta 0
+and 1; in between, those of beta 1 are used.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from fedscan.analysis.bootstrap import ENOUGH, RESAMPLES, SEED, Estimate
+
+EXPECTED = {
+    "fedprox": (-1, -1),
+    "scaffold": (1, -1),
+    "feddyn": (-1, -1),
+    "fedalign": (0, 0),
+    "fedsam": (0, 0),
+    "fedexp": (0, 1),
+    "diloco": (1, 1),
+    "fedadam": (1, 1),
+}
+# A change of at most this many percent counts as similar.
+SIMILAR_PERCENT = 2.0
+
+
+def expectation(algorithm: str, beta: float) -> int:
+    """Return the expected sign of an algorithm's change against FedAvg.
+
+    Args:
+        algorithm: registry name, not fedavg.
+        beta: heterogeneity.
+
+    Returns:
+        -1, 0 or +1.
+    """
+    homogeneous, heterogeneous = EXPECTED[algorithm]
+    return homogeneous if beta == 0 else heterogeneous
+
+
+class Agreement(NamedTuple):
+    """How many observed changes have the expected sign."""
+
+    agreeing: int
+    compared: int
+
+
+def agreement(changes: pd.DataFrame) -> Agreement:
+    """Compare observed changes with expectations.
+
+    Args:
+        changes: columns algorithm, beta, change_percent; one row per case.
+
+    Returns:
+        Counts over rows with a finite change.
+    """
+    rows = changes[np.isfinite(changes["change_percent"].astype(float))]
+    observed = np.sign(rows["change_percent"].astype(float))
+    observed[rows["change_percent"].abs() <= SIMILAR_PERCENT] = 0
+    cases = zip(rows["algorithm"], rows["beta"], strict=True)
+    expected = [expectation(algorithm, beta) for algorithm, beta in cases]
+    return Agreement(int((observed.to_numpy() == np.array(expected)).sum()), len(rows))
+
+
+class Correlation(NamedTuple):
+    """Correlation of expectation and log-perplexity change."""
+
+    pearson: Estimate
+    spearman: float
+    cases: int
+
+
+def correlation(changes: pd.DataFrame, configuration: list[str]) -> Correlation:
+    """Correlate expectations with what happened.
+
+    Args:
+        changes: columns algorithm, beta, log_change and the configuration's; a row per
+            configuration, algorithm and seed.
+        configuration: columns that name a configuration, the unit that is resampled.
+
+    Returns:
+        Pearson's r with a cluster-bootstrap interval (from ten configurations on), Spearman's rho.
+    """
+    rows = changes[np.isfinite(changes["log_change"].astype(float))]
+    x = np.array([expectation(a, b) for a, b in zip(rows["algorithm"], rows["beta"], strict=True)])
+    y = rows["log_change"].to_numpy(float)
+    if len(rows) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        nothing = Estimate(np.nan, np.nan, np.nan)
+        return Correlation(nothing, np.nan, len(rows))
+    names = rows[configuration].astype(str).agg("|".join, axis=1).to_numpy()
+    return Correlation(_pearson(x.astype(float), y, names), float(stats.spearmanr(x, y).statistic),
+                       len(rows))  # fmt: skip
+
+
+def _pearson(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> Estimate:
+    names, index = np.unique(groups, return_inverse=True)
+    sums = np.zeros((len(names), 6))
+    np.add.at(sums, index, np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1))
+    centre = float(_r(sums.sum(axis=0)))
+    if len(names) < ENOUGH:
+        return Estimate(centre, np.nan, np.nan)
+    share = np.full(len(names), 1 / len(names))
+    counts = np.random.default_rng(SEED).multinomial(len(names), share, RESAMPLES)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        resampled = _r((counts @ sums).T)
+    return Estimate(centre, *map(float, np.nanpercentile(resampled, [2.5, 97.5])))
+
+
+def _r(sums: np.ndarray) -> np.ndarray:
+    n, x, y, xx, xy, yy = sums
+    return np.asarray((n * xy - x * y) / np.sqrt((n * xx - x * x) * (n * yy - y * y)))
