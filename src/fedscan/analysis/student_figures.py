@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from fedscan.analysis.bootstrap import median
 from fedscan.analysis.student_numbers import Students, core, is_base
@@ -29,7 +30,7 @@ def drift_against_local_steps(tail: pd.DataFrame) -> Figure:
         name = str(algorithm)
         _medians(axis, part, "local_steps", "drift", LOOKS[name]["color"], NAMES[name])
     _medians(axis, rows, "local_steps", "radius", "#999999", "reference radius R")
-    return _log(figure, axis, "local steps E", "end-of-round client drift")
+    return _log(figure, axis, "local steps E", "end-of-round client drift", rows["local_steps"])
 
 
 def disagreement_against_clients(tail: pd.DataFrame) -> Figure:
@@ -46,7 +47,7 @@ def disagreement_against_clients(tail: pd.DataFrame) -> Figure:
     for algorithm, part in rows.groupby("algorithm"):
         name = str(algorithm)
         _medians(axis, part, "clients", "disagreement", LOOKS[name]["color"], NAMES[name])
-    return _log(figure, axis, "clients K", "client disagreement")
+    return _log(figure, axis, "clients K", "client disagreement", rows["clients"])
 
 
 def base_against_memory(tail: pd.DataFrame) -> Figure:
@@ -112,14 +113,15 @@ def disagreement_against_bound(found: Students) -> Figure:
     """
     rows = found.rounds.dropna(subset=["disagreement"])
     figure, axis = _single()
-    for partition, color in (("iid", "#0072B2"), ("dominant", "#D55E00")):
+    colors = (("iid", "#0072B2", "#56B4E9"), ("dominant", "#D55E00", "#E69F00"))
+    for partition, color, light in colors:
         part = rows[rows["partition"] == partition]
         if part.empty:
             continue
         certified, token = part["disagreement_bound_tight"], part["token_level"]
         axis.scatter(certified, part["disagreement"], s=6, color=color, alpha=0.4, linewidths=0,
                      label=f"{partition}: certified")  # fmt: skip
-        axis.scatter(token, part["disagreement"], s=8, color=color, alpha=0.4, marker="x",
+        axis.scatter(token, part["disagreement"], s=8, color=light, alpha=0.5, marker="x",
                      linewidths=0.6, label=f"{partition}: token level (ours)")  # fmt: skip
     ends = [rows["disagreement"].min(), rows["disagreement_bound_tight"].max()]
     axis.plot(ends, ends, color="black", linewidth=1.2)
@@ -147,7 +149,8 @@ def variation_by_scale(found: Students) -> Figure:
     axis.set_xticks(range(len(groups)), names, fontsize=8)
     axis.set_yscale("log")
     axis.set_ylabel("weighted squared total variation")
-    axis.legend(fontsize=8, title="only 'sequence' is certified")
+    figure.legend(*axis.get_legend_handles_labels(), title="only 'sequence' is certified",
+                  loc="outside lower center", ncols=3, fontsize=8, frameon=False)  # fmt: skip
     return figure
 
 
@@ -194,9 +197,13 @@ def _single() -> tuple[Figure, Axes]:
     return figure, axis
 
 
-def _log(figure: Figure, axis: Axes, x: str, y: str) -> Figure:
+def _log(figure: Figure, axis: Axes, x: str, y: str, places: pd.Series | None = None) -> Figure:
     axis.set_xscale("log")
     axis.set_yscale("log")
+    if places is not None:
+        values = sorted(places.unique())
+        axis.set_xticks(values, [str(value) for value in values])
+        axis.xaxis.set_minor_locator(NullLocator())
     axis.set_xlabel(x)
     axis.set_ylabel(y)
     if axis.get_legend_handles_labels()[0] and axis.get_legend() is None:
