@@ -82,8 +82,10 @@ def rounds_by_local_steps(found: Students) -> Figure:
     """
     rows = core(found.rounds[is_base(found.rounds, "local_steps")], "local_steps")
     values = sorted(rows["local_steps"].unique())
-    figure = Figure(figsize=(2.9 * max(len(values), 1) + 0.8, 5.2), layout="constrained")
-    axes = figure.subplots(2, max(len(values), 1), squeeze=False, sharex=True, sharey="row")
+    if not values:
+        return _log(*_single(), "round", "squared gradient of f")
+    figure = Figure(figsize=(2.9 * len(values) + 0.8, 5.2), layout="constrained")
+    axes = figure.subplots(2, len(values), squeeze=False, sharex=True, sharey="row")
     for column, steps in enumerate(values):
         part = rows[rows["local_steps"] == steps]
         for line, quantity in enumerate(("gradient_squared", "client_drift_mean")):
@@ -97,8 +99,7 @@ def rounds_by_local_steps(found: Students) -> Figure:
     axes[0][0].set_ylabel("squared gradient of f")
     axes[1][0].set_ylabel("client drift")
     handles, labels = axes[0][0].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
@@ -123,6 +124,8 @@ def disagreement_against_bound(found: Students) -> Figure:
                      label=f"{partition}: certified")  # fmt: skip
         axis.scatter(token, part["disagreement"], s=8, color=light, alpha=0.5, marker="x",
                      linewidths=0.6, label=f"{partition}: token level (ours)")  # fmt: skip
+    if rows.empty:
+        return _log(figure, axis, "bound on disagreement", "measured disagreement")
     ends = [rows["disagreement"].min(), rows["disagreement_bound_tight"].max()]
     axis.plot(ends, ends, color="black", linewidth=1.2)
     axis.legend(fontsize=8)
@@ -140,6 +143,8 @@ def variation_by_scale(found: Students) -> Figure:
     """
     groups = list(found.runs.groupby(["partition", "clients"]))
     figure, axis = _single()
+    if not groups:
+        return _log(figure, axis, "clients K", "weighted squared total variation")
     for shift, (scale, color) in enumerate(SCALES.items()):
         heights = [float(part[f"tv_{scale}"].median()) for _, part in groups]
         axis.bar(
@@ -176,6 +181,8 @@ def figures(found: Students, tail: pd.DataFrame) -> dict[str, Callable[[], Figur
 
 def _medians(axis: Axes, rows: pd.DataFrame, x: str, y: str, color: str, label: str) -> None:
     places: Sequence[float] = sorted(rows[x].unique())
+    if not places:
+        return
     found = [median(rows.loc[rows[x] == place, y].to_numpy(float)) for place in places]
     centre = np.array([estimate.value for estimate in found])
     spread = np.nan_to_num([[e.value - e.low for e in found], [e.high - e.value for e in found]])
@@ -198,6 +205,9 @@ def _single() -> tuple[Figure, Axes]:
 
 
 def _log(figure: Figure, axis: Axes, x: str, y: str, places: pd.Series | None = None) -> Figure:
+    if not axis.has_data():
+        axis.set_title("this configuration has no such runs", fontsize=9)
+        return figure
     axis.set_xscale("log")
     axis.set_yscale("log")
     if places is not None:

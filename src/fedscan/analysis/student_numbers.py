@@ -58,18 +58,23 @@ def tails(found: Students) -> pd.DataFrame:
 def is_base(runs: pd.DataFrame, *free: str) -> pd.Series:
     """Return which runs are the base setting, apart from the factors in ``free``.
 
+    The base is what most runs share: at the paper's scale K = 4, E = 16, iid; FedAvg, and FedProx
+    with mu = 0.1.
+
     Args:
         runs: rows with the run's axes.
         free: factors that may take any value.
 
     Returns:
-        Boolean mask. The base is K = 4, E = 16, iid; FedAvg, and FedProx with mu = 0.1.
+        Boolean mask, of FedAvg and FedProx only.
     """
-    base = {"clients": 4, "local_steps": 16, "partition": "iid"}
-    mask = runs["algorithm"].isin(["fedavg", "fedprox"]) & runs["value"].isin(["-", "mu=0.1"])
-    for name, value in base.items():
-        if name not in free:
-            mask &= runs[name] == value
+    mask = runs["algorithm"].isin(["fedavg", "fedprox"])
+    common = runs[mask]
+    for name in ("clients", "local_steps", "partition"):
+        if name not in free and len(common):
+            mask &= runs[name] == common[name].mode().iloc[0]
+    for algorithm, part in common.groupby("algorithm"):
+        mask &= (runs["algorithm"] != algorithm) | (runs["value"] == part["value"].mode().iloc[0])
     return mask
 
 
