@@ -7,6 +7,7 @@ import numpy as np
 
 from fedscan.models.selective_ssm.layout import Shape, blocks
 from fedscan.theory.constants import Constants, Norms, configured, realised, spectral_norms
+from fedscan.theory.convergence import ConvergenceBound
 from fedscan.theory.displacement import (
     diloco_step,
     fedadam_step,
@@ -16,7 +17,7 @@ from fedscan.theory.displacement import (
     local_reach,
     scaffold_reach,
 )
-from fedscan.theory.fedavg import ConvergenceBound, fedavg_bound
+from fedscan.theory.fedavg import fedavg_bound
 from fedscan.theory.fedprox import fedprox_bound, proximal_radius
 from fedscan.theory.gradient import gradient_bound
 from fedscan.theory.smoothness import smoothness_bound

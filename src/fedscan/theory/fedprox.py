@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedscan.theory.constants import Floats
-from fedscan.theory.fedavg import ConvergenceBound
+from fedscan.theory.convergence import ConvergenceBound, right_side
 from fedscan.theory.overflow import never_nan
 
 
@@ -73,19 +73,16 @@ def fedprox_bound(
     Returns:
         The bound by term, with the theorem's conditions beside it.
     """
-    eta, steps, size = float(learning_rate), float(local_steps), float(batch_size)
-    smooth, squared = np.asarray(smoothness, float), np.square(np.asarray(gradient, float))
-    proximal = smooth + mu
-    concentration = float(np.sum(np.square(weights)))
-    terms = (
-        3 * np.asarray(initial_gap, float) / (eta * steps * rounds),
-        3 * eta * smooth * squared / size * concentration,
-        3 * eta**2 * proximal**2 * (steps - 1) * squared / size,
-        24 * eta**2 * proximal**2 * steps * (steps - 1) * squared * np.asarray(heterogeneity),
+    return right_side(
+        (3.0, 3.0, 3.0, 24.0),
+        np.asarray(smoothness, float) + mu,
+        initial_gap,
+        rounds,
+        local_steps,
+        learning_rate,
+        batch_size,
+        weights,
+        smoothness,
+        gradient,
+        heterogeneity,
     )
-    drift = 12 * eta**2 * proximal**2 * steps * (steps - 1)
-    if local_steps == 1:
-        # One step does not drift; 0 * infinity must not say otherwise.
-        nothing = np.zeros_like(terms[1])
-        terms, drift = (*terms[:2], nothing, nothing), nothing
-    return ConvergenceBound(*terms, np.asarray(sum(terms)), eta * steps * smooth, drift)
