@@ -3,16 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint clean
+.PHONY: run test test-slow lint browser clean
 
 run: $(VENV)/.installed
 	$(BIN)/snakemake --cores all --workflow-profile workflow/profiles/default
 
-test: $(VENV)/.installed-dev lint
+test: $(VENV)/.installed-dev lint browser
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/pytest -m slow
+
+browser:
+	tests/install_browser.sh
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -16,6 +16,7 @@ include: "workflow/rules/compare.smk"
 include: "workflow/rules/synthetic.smk"
 include: "workflow/rules/students.smk"
 include: "workflow/rules/check.smk"
+include: "workflow/rules/html_report.smk"
 
 
 localrules:
@@ -25,12 +26,13 @@ localrules:
 rule all:
     default_target: True
     input:
-        "results/compare/comparison.parquet",
-        "results/compare/validation_curves.png",
+        rules.compare.output,
+        rules.practice.output,
         rules.bounds.output,
         rules.student_tables.output,
-        "results/check/checks.parquet",
+        rules.check.output,
+        rules.html_report.output,
         # Named here, not only as inputs of compare: a deleted table is then made again.
         expand("results/federated/{job}/{table}.parquet", job=JOBS, table=JOB_TABLES),
     message:
-        "Everything is there: results/compare and results/check"
+        "Everything is there: open results/report/index.html in a browser"

@@ -22,20 +22,50 @@ LAYERS = {
     "teachers": {"models", "seeds"},
     "problems": {"federated", "models", "data", "measure", "teachers", "params", "seeds"},
     "analysis": set(),
+    "report": set(),
     "student_grid": {"grid"},
     "config_types": set(),
     "config_algorithms": {"config_types"},
     "config_synthetic": {"config_types", "config_algorithms"},
-    "config": {"config_types", "config_algorithms", "config_synthetic"},
+    "config_analysis": {"config_types"},
+    "config": {"config_types", "config_algorithms", "config_analysis", "config_synthetic"},
     "config_rules": {"config", "config_algorithms"},
     "config_files": {"config", "config_rules"},
     "stages": None,
     "cli": None,
+    "cli_views": None,
 }
-PURE = {"params", "theory", "measure", "federated", "merging", "analysis", "models", "problems"}
+PURE = {
+    "report",
+    "params",
+    "theory",
+    "measure",
+    "federated",
+    "merging",
+    "analysis",
+    "models",
+    "problems",
+}
 IMPURE_MODULES = {"os", "pathlib", "logging", "time", "shutil", "subprocess", "random", "sys"}
-TORCH_FREE = {"seeds", "grid", "student_grid", "io", "theory", "data", "analysis", "config"}
-TORCH_FREE |= {"config_files", "config_types", "config_algorithms", "config_synthetic"}
+TORCH_FREE = {
+    "report",
+    "seeds",
+    "grid",
+    "student_grid",
+    "io",
+    "theory",
+    "data",
+    "analysis",
+    "config",
+}
+TORCH_FREE |= {
+    "report",
+    "config_analysis",
+    "config_files",
+    "config_types",
+    "config_algorithms",
+    "config_synthetic",
+}
 VAGUE = {"utils", "util", "helpers", "common", "misc", "tools", "core"}
 CONFIG_WORDS = {"cfg", "config", "args", "opts", "kwargs", "settings", "options"}
 ALLOWED_BASES = {"NamedTuple", "Protocol", "Exception", "BaseModel", "Section", "Enum"}

@@ -167,6 +167,57 @@ def run_one(
     print(text)
 
 
+Results = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
+
+
+@app.command("plan")
+def show_plan(
+    config: Configs = None,
+    results: Results = Path("results"),
+    cores: Annotated[int | None, typer.Option(help="CPU cores; default: all.")] = None,
+    measure: Annotated[
+        bool, typer.Option(help="Measure step times here (seconds to minutes) and add them up.")
+    ] = True,
+) -> None:
+    """Show what a run would do and why, and what it would cost in hours and disk space."""
+    # Imported here: torch takes seconds to load.
+    from fedscan import cli_views
+
+    with _one_line_errors():
+        loaded = _load(config)
+        text = cli_views.plan(loaded, [str(f) for f in config or []], results, cores, measure)
+    Console().print(text)
+
+
+@app.command("status")
+def show_status(config: Configs = None, results: Results = Path("results")) -> None:
+    """Show what is done, running, failed and missing, the time left and the last error."""
+    from fedscan import cli_views
+
+    with _one_line_errors():
+        text = cli_views.status(_load(config), results)
+    Console().print(text)
+
+
+@app.command("preview")
+def preview(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for tables and page.")],
+    config: Configs = None,
+    results: Results = Path("results"),
+) -> None:
+    """Make tables, figures and the page from the runs that are there, while others still run.
+
+    Runs made under another configuration are left out; what is missing is named.
+    """
+    from fedscan.stages.job import job
+    from fedscan.stages.preview import preview as make
+
+    with _one_line_errors():
+        loaded = _load(config)
+    with job(output / "preview.log", echo=True) as report:
+        make(loaded, results, output, report)
+
+
 def _one_run(
     settings: dict[str, Any],
     algorithm: str,
@@ -186,7 +237,8 @@ def _one_run(
         key, _, number = text.partition("=")
         lists[key] = [_number(number)]
     study |= {"algorithms": [algorithm], "hyperparameters": {algorithm: lists}}
-    valid = config_files.validate({**settings, "studies": {name: study}}, [])
+    roles = settings["analysis"] | {"grid": name, "client_count": None, "backbone": None}
+    valid = config_files.validate({**settings, "studies": {name: study}, "analysis": roles}, [])
     return next(itertools.chain(grid.runs(valid.model_dump(mode="json")["studies"])))
 
 

@@ -5,12 +5,13 @@ the stages: nothing below them sees these classes. Reading files and wording err
 ``fedscan.config_files``.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from annotated_types import Ge, Len
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from fedscan.config_algorithms import AlgorithmName, Hyperparameters
+from fedscan.config_analysis import Analysis
 from fedscan.config_synthetic import Synthetic
 from fedscan.config_types import (
     Backbone,
@@ -157,6 +158,17 @@ class Workflow(Section):
     keep_final_model: bool = Field(description="keep each run's last global model beside its table")
 
 
+T = TypeVar("T")
+
+
+def _switched_on(studies: dict[str, T | None]) -> dict[str, T]:
+    """Drop studies that a later file switched off with null."""
+    found = {name: study for name, study in studies.items() if study is not None}
+    if not found:
+        raise ValueError("every study is null; keep at least one")
+    return found
+
+
 class Config(Section):
     """The whole configuration of fedscan."""
 
@@ -165,8 +177,9 @@ class Config(Section):
     partition: Partition
     model: Model
     training: Training
-    studies: Annotated[dict[Name, Study], Len(min_length=1)] = Field(
-        description="name -> grid of federated runs"
+    studies: Annotated[dict[Name, Study | None], AfterValidator(_switched_on)] = Field(
+        description="name -> grid of federated runs; null switches off a study of an earlier file"
     )
+    analysis: Analysis
     synthetic: Synthetic
     workflow: Workflow

@@ -24,6 +24,7 @@ def broken_rules(config: Config) -> list[Problem]:
         *_model(config),
         *_training(config),
         *_synthetic(config),
+        *_analysis(config),
         *(problem for name in config.studies for problem in _study(config, name)),
     ]
 
@@ -83,6 +84,15 @@ def _synthetic(config: Config) -> Iterator[Problem]:
         yield ("synthetic", "evaluation", "sequences"), synthetic.evaluation.sequences, message
     yield from _stacks(config)
     yield from _students(config)
+
+
+def _analysis(config: Config) -> Iterator[Problem]:
+    for name in ("grid", "client_count", "backbone"):
+        study = getattr(config.analysis, name)
+        if study is not None and study not in config.studies:
+            hint = "" if name == "grid" else ", or null"
+            message = f"no such study; studies are {', '.join(config.studies)}{hint}"
+            yield ("analysis", name), study, message
 
 
 def _stacks(config: Config) -> Iterator[Problem]:

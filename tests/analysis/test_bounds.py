@@ -7,7 +7,8 @@ import pytest
 from fedscan.analysis import bound_fits, bound_tables
 from fedscan.analysis.bootstrap import median, slope, theil_sen
 from fedscan.analysis.bound_paper import paper_numbers
-from fedscan.analysis.bound_tables import Evaluated, numbers_table, with_utilization
+from fedscan.analysis.bound_tables import Evaluated, with_utilization
+from fedscan.analysis.numbers import numbers_table
 from fedscan.analysis.numbers_text import bounds_summary, numbers_text
 from fedscan.stages.bounds import PAPER_TABLES
 from fedscan.stages.paper_tables import paper_tables

@@ -65,7 +65,19 @@ TINY = {
             "seeds": [0],
             "algorithms": ["fedavg", "fedprox"],
             "hyperparameters": {"fedprox": {"mu": [0.001]}},
-        }
+        },
+        "client_count": {
+            "clients": [2, 4],
+            "depths": [1],
+            "local_steps": [2],
+            "algorithms": ["fedavg"],
+        },
+        "backbone": {
+            "clients": [2],
+            "backbones": ["mamba2", "attn0"],
+            "local_steps": [2],
+            "algorithms": ["fedavg"],
+        },
     },
 }
 
@@ -84,6 +96,11 @@ class Project:
         merge(self.config, TINY)
         # A list of domains replaces the default's settings altogether.
         self.config["partition"]["settings"] = TINY["partition"]["settings"]
+        self.save()
+
+    def without_ablations(self):
+        for name in ("client_count", "backbone"):
+            self.config["studies"][name] = self.config["analysis"][name] = None
         self.save()
 
     def save(self):

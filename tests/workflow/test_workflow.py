@@ -15,9 +15,15 @@ from tests.workflow.conftest import ROOT, Project
 def test_a_run_ends_in_table_figure_and_checks(finished):
     results = finished.folder / "results"
     table = pd.read_parquet(results / "compare/comparison.parquet")
-    assert sorted(table["algorithm"]) == ["fedavg", "fedprox"]
+    main = table[table["study"] == "main"]
+    assert sorted(main["algorithm"]) == ["fedavg", "fedprox"]
     assert table["change_percent"].notna().all()
-    assert set(table["data_source"]) == {"synthetic"}
+    assert set(table["study"]) == {"main", "client_count", "backbone"}
+    numbers = pd.read_parquet(results / "compare/numbers.parquet")
+    value = numbers.set_index(["table", "row", "quantity"])["value"]
+    assert value["table27", "FedAvg clients=4", "val_ppl"] > 1
+    assert value["table28", "FedAvg backbone=attn0", "val_ppl_last10"] > 1
+    assert value["table10", "attn0", "attention_layers"] == 4
     assert (results / "compare/validation_curves.png").read_bytes()[:4] == b"\x89PNG"
     assert "synthetic text" in (results / "compare/comparison.txt").read_text()
     checks = pd.read_parquet(results / "check/checks.parquet")
@@ -35,9 +41,12 @@ def test_nothing_to_do_the_second_time(finished):
     assert finished.planned() == {}
 
 
-DOWNSTREAM = {"compare": 1, "check": 1}
-BOUNDS = {"bounds": 1, "check": 1}
-STUDENTS = {"students": 2, "student_tables": 1, "check": 1}
+# FedAvg and FedProx of the main study, four clients, two backbones of four layers.
+TRAININGS = 5
+DOWNSTREAM = {"compare": 1, "practice": 1, "check": 1, "html_report": 1}
+BOUNDS = {"bounds": 1, "check": 1, "html_report": 1}
+DATA = {"tokens": 1, "partition": 2, "federated": TRAININGS} | DOWNSTREAM
+STUDENTS = {"students": 2, "student_tables": 1, "check": 1, "html_report": 1}
 
 
 def set_lr(project):
@@ -140,20 +149,31 @@ def edit_bound_figure(project):
     project.edit("src/fedscan/analysis/bound_figures.py", "ONE_IN = 8", "ONE_IN = 4")
 
 
+def edit_caption(project):
+    project.edit(
+        "src/fedscan/report/sections.yaml", "Fixed hyperparameter", "Single hyperparameter"
+    )
+
+
+def similar_percent(project):
+    project.config["analysis"]["similar_percent"] = 1.0
+    project.save()
+
+
 @pytest.mark.parametrize(
     ("change", "jobs"),
     [
-        (set_lr, {"federated": 2} | DOWNSTREAM),
-        (swap_rounds_and_batch, {"federated": 2} | DOWNSTREAM),
+        (set_lr, {"federated": TRAININGS} | DOWNSTREAM),
+        (swap_rounds_and_batch, {"federated": TRAININGS} | DOWNSTREAM),
         (add_value, {"federated": 1} | DOWNSTREAM),
         (add_seed, {"federated": 2} | DOWNSTREAM),
-        (change_data_seed, {"tokens": 1, "partition": 1, "federated": 2} | DOWNSTREAM),
+        (change_data_seed, DATA),
         (respell, {}),
         (unused_hyperparameter, DOWNSTREAM),
         (edit_fedprox, {"federated": 1} | DOWNSTREAM | STUDENTS),
         (comment, {}),
         (edit_figure, DOWNSTREAM),
-        (edit_packing, {"tokens": 1, "partition": 1, "federated": 2} | DOWNSTREAM),
+        (edit_packing, DATA),
         (learner_lr, {"learners": 1, "evaluation": 1, "stacks": 1} | BOUNDS | STUDENTS),
         (add_learner_seed, {"learners": 1, "evaluation": 1, "stacks": 1} | BOUNDS),
         (
@@ -167,8 +187,10 @@ def edit_bound_figure(project):
         (power_iterations, {"evaluation": 1, "stacks": 1} | BOUNDS),
         (edit_bound, {"evaluation": 1} | BOUNDS),
         (add_student_seed, STUDENTS),
-        (edit_student_figure, {"student_tables": 1}),
-        (edit_bound_figure, {"bounds": 1}),
+        (edit_student_figure, {"student_tables": 1, "html_report": 1}),
+        (edit_bound_figure, {"bounds": 1, "html_report": 1}),
+        (edit_caption, {"html_report": 1}),
+        (similar_percent, DOWNSTREAM),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )  # fmt: skip
@@ -208,7 +230,7 @@ def test_a_killed_workflow_continues_and_ends_with_the_same_bytes(tmp_path, how)
     for project in (one, other):
         project.config["training"]["rounds"] = 40
         project.config["studies"]["main"]["algorithms"] = ["fedavg"]
-        project.save()
+        project.without_ablations()
     process = subprocess.Popen(
         one.command("compare"),
         cwd=one.folder,
@@ -279,4 +301,5 @@ def test_lint_is_clean(finished):
 def test_the_snakemake_report_is_written(copy):
     copy.run("--report", "report.html")
     text = (copy.folder / "report.html").read_text()
-    assert "Comparison" in text
+    for category in ("Comparison", "Theory in practice", "Bounds", "Federated learners"):
+        assert category in text

@@ -7,9 +7,9 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 try:
-    from fedscan import config_files, grid, student_grid
+    from fedscan import config_analysis, config_files, grid, student_grid
     from fedscan.data.sources.local import find_files
-    from fedscan.io.provenance import canonical_json, code_fingerprint
+    from fedscan.io.provenance import canonical_json, code_fingerprint, data_fingerprint
 except ModuleNotFoundError as error:
     raise WorkflowError(
         f"{error}: install the package first: pip install -c constraints.txt -e ."
@@ -45,6 +45,9 @@ PARTITIONS = {
 }
 
 
+PAPER = config_analysis.compared_settings(CONFIG)
+# Captions and order of the page: data of the package, which no code fingerprint covers.
+REPORT_SECTIONS = data_fingerprint("fedscan.report")
 SYNTHETIC = CONFIG["synthetic"]
 STUDENTS = student_grid.student_runs(SYNTHETIC)
 CELLS = {student_grid.cell_path(cell): cell for cell in STUDENTS}

@@ -1,7 +1,13 @@
+COMPARE_FIGURES = ["validation_curves", "change_heat_map", "tuned_values"]
+COMPARE_FIGURES += ["client_count"] if CONFIG["analysis"]["client_count"] else []
+COMPARE_FIGURES += ["backbones"] if CONFIG["analysis"]["backbone"] else []
+
+
 rule compare:
     input:
         runs=expand("results/federated/{job}/runs.parquet", job=JOBS),
         rounds=expand("results/federated/{job}/rounds.parquet", job=JOBS),
+        partitions=expand("results/partition/{path}/partition.parquet", path=PARTITIONS),
     output:
         runs="results/compare/all_runs.parquet",
         rounds="results/compare/all_rounds.parquet",
@@ -10,20 +16,22 @@ rule compare:
         numbers=multiext("results/compare/numbers", ".parquet", ".csv"),
         numbers_text=report(
             "results/compare/numbers.txt",
-            caption="../report/comparison.rst",
+            caption="../report/numbers.rst",
             category="Comparison",
+            labels={"what": "numbers beside the paper's"},
         ),
         text=report(
             "results/compare/comparison.txt",
             caption="../report/comparison.rst",
             category="Comparison",
+            labels={"what": "algorithms per configuration"},
         ),
         png=report(
-            "results/compare/validation_curves.png",
-            caption="../report/validation_curves.rst",
+            expand("results/compare/{figure}.png", figure=COMPARE_FIGURES),
+            caption="../report/comparison_figures.rst",
             category="Comparison",
         ),
-        svg="results/compare/validation_curves.svg",
+        svg=expand("results/compare/{figure}.svg", figure=COMPARE_FIGURES),
     log:
         "results/logs/compare.log",
     benchmark:
@@ -35,9 +43,62 @@ rule compare:
         mem_mb=4000,
         runtime=60,
     params:
-        key=stage_key("compare", studies=CONFIG["studies"]),
+        key=stage_key(
+            "compare",
+            paper=PAPER,
+            **{
+                name: CONFIG[name]
+                for name in ("studies", "analysis", "training", "model")
+            },
+        ),
         total=len(RUNS),
     message:
         "Comparing {params.total} runs"
     script:
         "../scripts/compare.py"
+
+
+rule practice:
+    input:
+        table=rules.compare.output.table,
+        runs=rules.compare.output.runs,
+        quantities=expand(
+            "results/federated/{job}/{table}.parquet",
+            job=JOBS,
+            table=["rounds", "clients", "mixers", "heads"],
+        ),
+    output:
+        quantities="results/practice/quantities.parquet",
+        table="results/practice/numbers.parquet",
+        csv="results/practice/numbers.csv",
+        text=report(
+            "results/practice/numbers.txt",
+            caption="../report/practice.rst",
+            category="Theory in practice",
+            labels={"what": "how well each quantity orders the algorithms"},
+        ),
+        png=report(
+            expand("results/practice/{figure}.png", figure=["ordering", "movement"]),
+            caption="../report/practice.rst",
+            category="Theory in practice",
+        ),
+        svg=expand("results/practice/{figure}.svg", figure=["ordering", "movement"]),
+    log:
+        "results/logs/practice.log",
+    benchmark:
+        "results/benchmarks/practice.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=120,
+    params:
+        key=stage_key(
+            "practice", studies=CONFIG["studies"], analysis=CONFIG["analysis"]
+        ),
+        total=len(RUNS),
+    message:
+        "Joining what theory measures with what came of {params.total} runs"
+    script:
+        "../scripts/practice.py"

@@ -8,4 +8,4 @@ from fedscan.stages.job import job
 
 with job(snakemake.log[0]) as report:
     folder = str(Path(snakemake.output.table).parent)
-    compare.run(json.loads(snakemake.params.key), "results/federated", folder, report)
+    compare.run(json.loads(snakemake.params.key), "results", folder, report)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedscan.analysis.bootstrap import median, slope, theil_sen
-from fedscan.analysis.bound_tables import Number
+from fedscan.analysis.numbers import Number
 
 # Column of the joined points -> name in the tables.
 GROWTH = {"G": "G", "L": "L", "gradient_median": "gradient", "hessian_median": "hessian"}

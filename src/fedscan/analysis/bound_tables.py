@@ -4,29 +4,18 @@ Rows are long: one per number, so that ours and the paper's stand side by side.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fedscan.analysis.bootstrap import Estimate, median
+from fedscan.analysis.numbers import Number
 
 BLOCKS = ("W_delta", "W_B", "W_C", "A")
 CHECKPOINTS = ("initialization", "intermediate", "final", "frozen_teacher")
 DIFFERENCES = "finite_difference<=L_SSM_0.001"
 CELL = ["d_input", "d_state", "rho"]
-
-
-class Number(NamedTuple):
-    """One number of a table."""
-
-    table: str
-    row: str
-    quantity: str
-    value: float
-    low: float = np.nan
-    high: float = np.nan
-    note: str = ""
 
 
 class Evaluated(NamedTuple):
@@ -248,26 +237,3 @@ def stack_numbers(stacks: pd.DataFrame) -> Iterator[Number]:
             for suffix in ("", "_realised"):
                 ratio = (part[measured] / part[f"{bound}{suffix}"]).max()
                 yield Number("stacks", row, f"max_util_{bound}{suffix}", float(ratio), note=note)
-
-
-def numbers_table(numbers: list[Number], paper: dict[tuple[str, str, str], float]) -> pd.DataFrame:
-    """Put the paper's numbers beside ours.
-
-    Args:
-        numbers: ours.
-        paper: (table, row, quantity) -> the paper's.
-
-    Returns:
-        Rows of table ``numbers``; numbers that only the paper has are rows without ours.
-    """
-    rows: list[dict[str, Any]] = [number._asdict() for number in numbers]
-    found = {(row["table"], row["row"], row["quantity"]) for row in rows}
-    missing = "not in this run: the configuration has no such case"
-    rows += [
-        {**Number(*key, np.nan)._asdict(), "note": missing} for key in paper if key not in found
-    ]
-    for row in rows:
-        row["paper"] = paper.get((row["table"], row["row"], row["quantity"]))
-    table = pd.DataFrame(rows)
-    table["paper"] = table["paper"].astype(float)
-    return table.assign(difference=table["value"] - table["paper"])

@@ -6,14 +6,15 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from fedscan.analysis.bound_tables import Number
 from fedscan.analysis.expectations import EXPECTED, agreement, correlation
+from fedscan.analysis.numbers import Key, Number
 from fedscan.analysis.selection import BASELINE, CONFIGURATION, METRICS
 from fedscan.analysis.style import NAMES
 
-Key = tuple[str, str, str]
 # Table of the paper -> factor whose levels are its rows.
 FACTORS = {"table23": "beta", "table24": "local_steps", "table25": "setting", "table26": "depth"}
+CLIENT_COUNT = {"table27": "clients"}
+BACKBONE = {"table28": "backbone"}
 CORRELATION_FACTORS = ("beta", "depth", "local_steps", "setting")
 PAPER_AGREEMENT, PAPER_R, PAPER_R_HETEROGENEOUS = 13, 0.71, 0.81
 
@@ -40,41 +41,45 @@ def changes(runs: pd.DataFrame, comparison: pd.DataFrame) -> pd.DataFrame:
     return paired.assign(log_change=np.log(ratio))
 
 
-def table2(comparison: pd.DataFrame) -> Iterator[Number]:
+def table2(comparison: pd.DataFrame, between: str, similar_percent: float) -> Iterator[Number]:
     """Yield the mean change against FedAvg per algorithm and beta, and the agreement.
 
     Args:
-        comparison: table ``comparison``.
+        comparison: table ``comparison``, one study.
+        between: see ``expectations.expectation``.
+        similar_percent: see ``expectations.agreement``.
 
     Yields:
         Means over configurations; the agreement counts the paper's betas 0 and 1 only.
     """
     rows = comparison[comparison["algorithm"] != BASELINE]
-    means = rows.groupby(["algorithm", "beta"])["change_percent"].mean().reset_index()
+    means = rows.astype({"change_percent": float})
+    means = means.groupby(["algorithm", "beta"])["change_percent"].mean().reset_index()
     for row in means.to_dict("records"):
         label = f"{NAMES[str(row['algorithm'])]} beta={row['beta']:g}"
         yield Number("table2", label, "change_percent", float(row["change_percent"]))
-    found = agreement(means[means["beta"].isin([0.0, 1.0])])
-    note = f"of {found.compared} cases; at most 2% counts as similar"
+    found = agreement(means[means["beta"].isin([0.0, 1.0])], between, similar_percent)
+    note = f"of {found.compared} cases; at most {similar_percent:g}% counts as similar"
     yield Number("table2", "agreement", "cases", found.agreeing, note=note)
     yield Number("table2", "agreement", "compared", found.compared)
 
 
-def correlations(paired: pd.DataFrame) -> Iterator[Number]:
+def correlations(paired: pd.DataFrame, between: str) -> Iterator[Number]:
     """Yield the correlation of expectation and log-perplexity change, over all and per factor.
 
     Args:
         paired: result of ``changes``.
+        between: see ``expectations.expectation``.
 
     Yields:
         Pearson's r with its interval, Spearman's rho.
     """
-    note = "expectations of beta 1 are used for 0 < beta < 1"
+    note = f"for 0 < beta < 1: the {between} expectations"
     parts = [("all", paired)]
     for factor in CORRELATION_FACTORS:
         parts += [(f"{factor}={_level(level)}", part) for level, part in paired.groupby(factor)]
     for row, part in parts:
-        found = correlation(part, CONFIGURATION)
+        found = correlation(part, CONFIGURATION, between)
         yield Number("correlation", row, "pearson_r", *found.pearson, note=note)
         yield Number("correlation", row, "spearman_rho", found.spearman)
         yield Number("correlation", row, "cases", found.cases)
@@ -103,19 +108,22 @@ def paired_tests(paired: pd.DataFrame) -> Iterator[Number]:
         yield Number("paired", row, "mean_log_change", float(means.mean()), low, high, note)
 
 
-def factor_tables(runs: pd.DataFrame, comparison: pd.DataFrame) -> Iterator[Number]:
-    """Yield perplexities by one factor, averaged over the others (Tables 23-26).
+def factor_tables(
+    runs: pd.DataFrame, comparison: pd.DataFrame, factors: Mapping[str, str]
+) -> Iterator[Number]:
+    """Yield perplexities by one factor, averaged over the others (Tables 23-28).
 
     Args:
         runs: table ``all_runs``.
-        comparison: table ``comparison``.
+        comparison: table ``comparison``, one study.
+        factors: table of the paper -> factor whose levels are its rows.
 
     Yields:
         Means over seeds of the seeds' means over configurations, and their standard deviation.
     """
     key = [*CONFIGURATION, "algorithm", "value"]
     chosen = runs[runs["status"] == "completed"].merge(comparison[key], on=key)
-    for table, factor in FACTORS.items():
+    for table, factor in factors.items():
         for (algorithm, level), part in chosen.groupby(["algorithm", factor]):
             row = f"{NAMES[str(algorithm)]} {factor}={_level(level)}"
             for metric in METRICS:
@@ -129,7 +137,7 @@ def paper_numbers(tables: Mapping[str, pd.DataFrame]) -> dict[Key, float]:
     """Return the published numbers, keyed like ours.
 
     Args:
-        tables: 'table2', 'table23' ... 'table26' -> their CSVs.
+        tables: 'table2', 'table23' ... 'table28' -> their CSVs.
 
     Returns:
         (table, row, quantity) -> number.
@@ -143,7 +151,7 @@ def paper_numbers(tables: Mapping[str, pd.DataFrame]) -> dict[Key, float]:
     found["table2", "agreement", "compared"] = 16
     found["correlation", "all", "pearson_r"] = PAPER_R
     found["correlation", "beta=1", "pearson_r"] = PAPER_R_HETEROGENEOUS
-    for table, factor in FACTORS.items():
+    for table, factor in {**FACTORS, **CLIENT_COUNT, **BACKBONE}.items():
         for row in tables[table].to_dict("records"):
             label = f"{row['algorithm']} {factor}={_level(row[factor])}"
             found[table, label, str(row["metric"])] = row["mean"]

@@ -1,45 +1,47 @@
 """Figure: server validation perplexity per round and algorithm."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedscan.analysis.selection import CONFIGURATION
-from fedscan.analysis.style import LOOKS, NAMES
+from fedscan.analysis.style import LOOKS, NAMES, token_word
+
+PANEL = ["depth", "local_steps", "beta"]
 
 
-def validation_curves(rounds: pd.DataFrame, comparison: pd.DataFrame) -> Figure:
-    """Draw one panel per configuration, one line per algorithm at its selected value.
+def validation_curves(
+    rounds: pd.DataFrame, comparison: pd.DataFrame, text: str, tokenizer: str
+) -> Figure:
+    """Draw a panel per depth, E and beta, a line per algorithm at its selected values.
 
     Args:
         rounds: table ``all_rounds``.
-        comparison: table ``comparison``.
+        comparison: table ``comparison``, one study.
+        text: where the text comes from.
+        tokenizer: perplexities are per token of it.
 
     Returns:
-        The figure: mean over seeds, range of the seeds shaded; logarithmic perplexity.
+        The figure: geometric mean over settings and seeds, range of the seeds' geometric means
+        shaded; logarithmic perplexity.
     """
     shown = rounds.merge(comparison[[*CONFIGURATION, "algorithm", "value"]])
-    panels = comparison[CONFIGURATION].drop_duplicates().to_dict("records")
-    columns = min(2, len(panels))
-    lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(5.2 * columns, 3.6 * lines + 1.1), layout="constrained")
-    axes = figure.subplots(lines, columns, squeeze=False).flatten()
-    varying = [name for name in CONFIGURATION if comparison[name].nunique() > 1]
-    for axis, panel in zip(axes, panels, strict=False):
-        part = shown
-        for name, value in panel.items():
-            part = part[part[name] == value]
-        _panel(axis, part)
-        title = ", ".join(
-            f"{_word(name)} {panel[name]:g}" if name == "beta" else f"{_word(name)} {panel[name]}"
-            for name in varying
-        )
-        axis.set_title(title or "validation perplexity", fontsize=10)
-    for axis in axes[len(panels) :]:
-        axis.set_visible(False)
-    source, tokenizer = comparison["data_source"].iloc[0], comparison["tokenizer"].iloc[0]
-    handles = {line.get_label(): line for axis in axes for line in axis.get_lines()}
+    lines = comparison[PANEL[:2]].drop_duplicates().sort_values(PANEL[:2]).to_numpy()
+    betas = sorted(comparison["beta"].unique())
+    figure = Figure(
+        figsize=(max(5.0, 4.4 * len(betas)), 3.2 * len(lines) + 1.2), layout="constrained"
+    )
+    axes = figure.subplots(len(lines), len(betas), squeeze=False, sharex=True, sharey="row")
+    for row, (depth, steps) in enumerate(lines):
+        for column, beta in enumerate(betas):
+            axis = axes[row][column]
+            here = (shown["depth"] == depth) & (shown["local_steps"] == steps)
+            _panel(axis, shown[here & (shown["beta"] == beta)])
+            axis.set_title(f"β = {beta:g}, depth {depth}, E = {steps}", fontsize=10)
+            axis.label_outer()
+    handles = {line.get_label(): line for axis in axes.flat for line in axis.get_lines()}
     figure.legend(
         handles.values(),
         handles.keys(),
@@ -48,7 +50,7 @@ def validation_curves(rounds: pd.DataFrame, comparison: pd.DataFrame) -> Figure:
         frameon=False,
     )
     figure.suptitle(
-        f"Server validation perplexity ({source} text, per {_token(tokenizer)})", fontsize=11
+        f"Server validation perplexity ({text} text, per {token_word(tokenizer)})", fontsize=11
     )
     return figure
 
@@ -58,11 +60,13 @@ def _panel(axis: Axes, part: pd.DataFrame) -> None:
         rows = part[part["algorithm"] == algorithm]
         if rows.empty:
             continue
-        by_round = rows.groupby("round")["val_ppl"]
-        mean = by_round.mean()
+        with np.errstate(invalid="ignore"):
+            logs = rows.assign(log=np.log(rows["val_ppl"].astype(float)))
+        by_seed = logs.groupby(["round", "seed"])["log"].mean().unstack()
+        mean = np.exp(by_seed.mean(axis=1))
         axis.plot(mean.index, mean, label=NAMES[algorithm], **look)
-        if rows["seed"].nunique() > 1:
-            low, high = by_round.min(), by_round.max()
+        if by_seed.shape[1] > 1:
+            low, high = np.exp(by_seed.min(axis=1)), np.exp(by_seed.max(axis=1))
             axis.fill_between(mean.index, low, high, color=look["color"], alpha=0.15, linewidth=0)
     axis.set_yscale("log")
     axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -72,11 +76,3 @@ def _panel(axis: Axes, part: pd.DataFrame) -> None:
     axis.set_xlabel("communication round")
     axis.set_ylabel("perplexity")
     axis.grid(True, which="major", alpha=0.3)
-
-
-def _word(name: str) -> str:
-    return {"beta": "β", "local_steps": "E", "clients": "K"}.get(name, name)
-
-
-def _token(tokenizer: str) -> str:
-    return {"bytes": "byte", "gpt2": "GPT-2 token"}.get(tokenizer, f"{tokenizer} token")

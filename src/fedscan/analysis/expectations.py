@@ -1,7 +1,7 @@
 """What theory expects of each algorithm, and whether it happened (paper, Table 2).
 
 -1: lower perplexity than FedAvg, 0: similar, +1: higher. The paper prints expectations at beta 0
-and 1; in between, those of beta 1 are used.
+and 1; which of them holds in between is the caller's choice.
 """
 
 from typing import NamedTuple
@@ -22,22 +22,23 @@ EXPECTED = {
     "diloco": (1, 1),
     "fedadam": (1, 1),
 }
-# A change of at most this many percent counts as similar.
-SIMILAR_PERCENT = 2.0
 
 
-def expectation(algorithm: str, beta: float) -> int:
+def expectation(algorithm: str, beta: float, between: str) -> int:
     """Return the expected sign of an algorithm's change against FedAvg.
 
     Args:
         algorithm: registry name, not fedavg.
         beta: heterogeneity.
+        between: 'homogeneous' or 'heterogeneous': the column that holds for 0 < beta < 1.
 
     Returns:
         -1, 0 or +1.
     """
     homogeneous, heterogeneous = EXPECTED[algorithm]
-    return homogeneous if beta == 0 else heterogeneous
+    if beta in (0, 1):
+        return homogeneous if beta == 0 else heterogeneous
+    return homogeneous if between == "homogeneous" else heterogeneous
 
 
 class Agreement(NamedTuple):
@@ -47,20 +48,22 @@ class Agreement(NamedTuple):
     compared: int
 
 
-def agreement(changes: pd.DataFrame) -> Agreement:
+def agreement(changes: pd.DataFrame, between: str, similar_percent: float) -> Agreement:
     """Compare observed changes with expectations.
 
     Args:
         changes: columns algorithm, beta, change_percent; one row per case.
+        between: see ``expectation``.
+        similar_percent: a change of at most this many percent counts as similar.
 
     Returns:
         Counts over rows with a finite change.
     """
     rows = changes[np.isfinite(changes["change_percent"].astype(float))]
     observed = np.sign(rows["change_percent"].astype(float))
-    observed[rows["change_percent"].abs() <= SIMILAR_PERCENT] = 0
+    observed[rows["change_percent"].abs() <= similar_percent] = 0
     cases = zip(rows["algorithm"], rows["beta"], strict=True)
-    expected = [expectation(algorithm, beta) for algorithm, beta in cases]
+    expected = [expectation(algorithm, beta, between) for algorithm, beta in cases]
     return Agreement(int((observed.to_numpy() == np.array(expected)).sum()), len(rows))
 
 
@@ -72,19 +75,21 @@ class Correlation(NamedTuple):
     cases: int
 
 
-def correlation(changes: pd.DataFrame, configuration: list[str]) -> Correlation:
+def correlation(changes: pd.DataFrame, configuration: list[str], between: str) -> Correlation:
     """Correlate expectations with what happened.
 
     Args:
         changes: columns algorithm, beta, log_change and the configuration's; a row per
             configuration, algorithm and seed.
         configuration: columns that name a configuration, the unit that is resampled.
+        between: see ``expectation``.
 
     Returns:
         Pearson's r with a cluster-bootstrap interval (from ten configurations on), Spearman's rho.
     """
     rows = changes[np.isfinite(changes["log_change"].astype(float))]
-    x = np.array([expectation(a, b) for a, b in zip(rows["algorithm"], rows["beta"], strict=True)])
+    cases = zip(rows["algorithm"], rows["beta"], strict=True)
+    x = np.array([expectation(algorithm, beta, between) for algorithm, beta in cases])
     y = rows["log_change"].to_numpy(float)
     if len(rows) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         nothing = Estimate(np.nan, np.nan, np.nan)

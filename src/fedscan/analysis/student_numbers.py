@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedscan.analysis.bootstrap import median, slope, theil_sen
-from fedscan.analysis.bound_tables import Number
+from fedscan.analysis.numbers import Number
 
 CELL = ["d_input", "d_state", "rho"]
 RUN = [*CELL, "clients", "local_steps", "partition", "algorithm", "value", "seed"]

@@ -6,6 +6,8 @@ repeat the distinction for print in grey.
 
 from typing import Any
 
+from matplotlib.figure import Figure
+
 NAMES = {
     "fedavg": "FedAvg",
     "fedprox": "FedProx",
@@ -28,3 +30,33 @@ LOOKS: dict[str, dict[str, Any]] = {
     "fedexp": {"color": "#E69F00", "linestyle": "-.", "linewidth": 1.5},
     "diloco": {"color": "#9B870C", "linestyle": ":", "linewidth": 2.0},
 }
+# Diverging, from lower to higher perplexity; told apart with every common deficiency.
+CHANGE_MAP = "PuOr_r"
+
+
+def token_word(tokenizer: str) -> str:
+    """Return what a perplexity is counted per.
+
+    Args:
+        tokenizer: name of the tokenizer.
+
+    Returns:
+        E.g. 'byte'.
+    """
+    return {"bytes": "byte", "gpt2": "GPT-2 token"}.get(tokenizer, f"{tokenizer} token")
+
+
+def nothing_to_show(reason: str) -> Figure:
+    """Return a figure that says why it is empty.
+
+    Args:
+        reason: one line.
+
+    Returns:
+        The figure.
+    """
+    figure = Figure(figsize=(5.4, 1.6), layout="constrained")
+    axis = figure.subplots()
+    axis.set_axis_off()
+    axis.text(0.5, 0.5, reason, ha="center", va="center")
+    return figure

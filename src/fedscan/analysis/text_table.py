@@ -9,19 +9,21 @@ LONGEST_VALUE = 48
 HEADER = ("algorithm", "train ppl", "val ppl", "last-10 ppl", "vs FedAvg", "value")
 
 
-def comparison_text(comparison: pd.DataFrame) -> str:
-    """Return one block per configuration, best algorithm first.
+def comparison_text(comparison: pd.DataFrame, text: str, tokenizer: str) -> str:
+    """Return one block per study and configuration, best algorithm first.
 
     Args:
         comparison: table ``comparison``.
+        text: where the text comes from.
+        tokenizer: perplexities are per token of it.
 
     Returns:
         Text with aligned columns and a heading that names the data.
     """
-    source, tokenizer = comparison["data_source"].iloc[0], comparison["tokenizer"].iloc[0]
-    blocks = [f"Perplexity per {tokenizer} token, {source} text; mean ± std over seeds"]
-    for key, part in comparison.groupby(CONFIGURATION, sort=True):
-        names = dict(zip(CONFIGURATION, key, strict=True))
+    blocks = [f"Perplexity per {tokenizer} token, {text} text; mean ± std over seeds"]
+    axes = ["study", *CONFIGURATION]
+    for key, part in comparison.groupby(axes, sort=True):
+        names = dict(zip(axes, key, strict=True))
         heading = ", ".join(f"{k}={v:g}" if k == "beta" else f"{k}={v}" for k, v in names.items())
         rows = [HEADER, *(_row(row) for row in part.to_dict("records"))]
         widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
@@ -40,6 +42,8 @@ def _row(row: dict[str, object]) -> tuple[str, ...]:
     notes = _short(str(row["value"]))
     if row["failed_runs"]:
         notes += f"  ({row['failed_runs']} failed)"
+    if row["missing_runs"]:
+        notes += f"  ({row['missing_runs']} runs missing)"
     if row["values_missing"]:
         notes += f"  ({row['values_missing']} values incomplete)"
     change = row["change_percent"]

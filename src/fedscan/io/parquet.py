@@ -1,17 +1,24 @@
-"""Read and write declared tables as Parquet: same rows, same bytes."""
+"""Read and write declared tables as Parquet: same rows, same bytes.
+
+pandas is imported where frames are handled: training jobs write lists and never need it.
+"""
+
+from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedscan.io.atomic import replacing
 from fedscan.io.provenance import canonical_json
 from fedscan.io.tables import arrow_schema
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROW_GROUP = 4096
 METADATA_KEY = b"fedscan"
@@ -60,7 +67,7 @@ def _as_table(
         wrong = next((row for row in rows if set(row) != names), None)
         found = names if wrong is None else set(wrong)
     else:
-        found = set(rows.columns if isinstance(rows, pd.DataFrame) else rows.column_names)
+        found = set(rows.column_names if isinstance(rows, pa.Table) else rows.columns)
     if found != set(schema.names):
         missing = ", ".join(sorted(set(schema.names) - found)) or "none"
         extra = ", ".join(sorted(found - set(schema.names))) or "none"
@@ -83,6 +90,8 @@ def _as_table(
 
 def _values(series: pd.Series, field: pa.Field) -> list[Any]:
     """Return Python values; pandas' NA and, in nullable columns, NaN mean null."""
+    import pandas as pd
+
     missing = series.isna() if field.nullable else series.map(lambda value: value is pd.NA)
     return [
         None if absent else value for value, absent in zip(series.tolist(), missing, strict=True)
@@ -129,6 +138,8 @@ def read_frame(path: str | os.PathLike[str], table: str) -> pd.DataFrame:
     Returns:
         The rows; nullable integers stay integers (pandas' Int64).
     """
+    import pandas as pd
+
     data = read(path, table)
     frame: pd.DataFrame = data.to_pandas(
         types_mapper={pa.int64(): pd.Int64Dtype()}.get, integer_object_nulls=True

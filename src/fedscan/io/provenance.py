@@ -43,6 +43,26 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
 
 
+def config_hash(
+    job: Mapping[str, Any],
+    hyperparameters: Mapping[str, Any],
+    training: Mapping[str, Any],
+    model: Mapping[str, Any],
+) -> str:
+    """Return the hash of every configuration value that a federated run depends on.
+
+    Args:
+        job: axes of the job.
+        hyperparameters: name -> value.
+        training: section ``training``.
+        model: section ``model``.
+
+    Returns:
+        16 hexadecimal digits, column ``config_hash`` of table ``runs``.
+    """
+    return digest([dict(job), dict(hyperparameters), dict(training), dict(model)])
+
+
 def code_fingerprint(entry: str, choices: Mapping[str, str] | None = None) -> str:
     """Hash the syntax trees of all fedscan modules that ``entry`` imports, directly or not.
 
@@ -82,6 +102,20 @@ def code_fingerprint(entry: str, choices: Mapping[str, str] | None = None) -> st
         hasher.update(module.encode())
         hasher.update(_normalised(module).encode())
     return hasher.hexdigest()[:16]
+
+
+def data_fingerprint(package: str) -> str:
+    """Hash the files of a package that are not Python: templates, captions, tables.
+
+    Args:
+        package: dotted name.
+
+    Returns:
+        16 hexadecimal digits.
+    """
+    folder = SOURCE_ROOT.joinpath(*package.split("."))
+    files = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix != ".py")
+    return digest([[p.name, hashlib.sha256(p.read_bytes()).hexdigest()] for p in files])
 
 
 @functools.cache

@@ -135,19 +135,45 @@ _MEAN_STD = tuple(
     for statistic, label in (("mean", "mean"), ("std", "sample standard deviation"))
 )
 COMPARISON = (
+    Column("study", TEXT, "-", "study of the configuration that the runs belong to"),
     *JOB_KEYS[:-1],
     VALUE,
     Column("values_tried", INT, "-", "hyperparameter values with all seeds completed"),
     Column("values_missing", INT, "-", "values without all their seeds"),
     Column("failed_runs", INT, "runs", "runs of any value that ended non-finite"),
+    Column("missing_runs", INT, "runs", "runs of any value that are not there (partial tables)"),
     Column("seeds", INT, "seeds", "seeds averaged"),
     *_MEAN_STD,
     Column("change_percent", FLOAT, "%", "change of val_ppl_last10 against FedAvg", nullable=True),
-    DATA_SOURCE,
-    TOKENIZER,
 )
 ALL_RUNS = (*JOB_KEYS, *RUNS)
 ALL_ROUNDS = (*JOB_KEYS, *ROUNDS)
+_AVERAGED = {
+    "client_drift": ("-", "mean over clients of ||local - global||"),
+    "client_drift_max": ("-", "largest ||local - global||"),
+    "update_dispersion": ("-", "weighted mean of ||update - mean update||^2"),
+    "mean_update_norm": ("-", "norm of the weighted mean update"),
+    "server_displacement": ("-", "norm of the change of the global parameters"),
+    "cosine_to_mean": ("-", "mean over clients of cos(update, mean update)"),
+    "gradient_norm": ("-", "mean norm of the local step directions before clipping"),
+    "rho_hat": ("-", "largest exp(A dt) of any head on the probe batch"),
+    "median_decay": ("-", "median over heads of the median exp(A dt)"),
+    **{
+        f"spectral_norm_{block}": (
+            "-",
+            f"largest singular value of in_proj's {block}, mixers' mean",
+        )
+        for block in ("z", "x", "B", "C", "dt")
+    },
+}
+QUANTITIES = (
+    *JOB_KEYS,
+    VALUE,
+    *(
+        Column(name, FLOAT, unit, f"{meaning}; mean over rounds", nullable=True)
+        for name, (unit, meaning) in _AVERAGED.items()
+    ),
+)
 CHECKS = (
     Column("check", TEXT, "-", "what is checked"),
     Column("subject", TEXT, "-", "file or job"),
@@ -168,6 +194,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "comparison": COMPARISON,
     "all_runs": ALL_RUNS,
     "all_rounds": ALL_ROUNDS,
+    "quantities": QUANTITIES,
     "checks": CHECKS,
     **SYNTHETIC_TABLES,
     **STUDENT_TABLES,

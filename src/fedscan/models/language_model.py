@@ -188,3 +188,23 @@ def head_loss(hidden: Tensor, weight: Tensor, ids: Tensor) -> Tensor:
         dtype = torch.get_autocast_dtype(hidden.device.type)
         hidden, weight = hidden.to(dtype), weight.to(dtype)
     return F.linear_cross_entropy(hidden, weight, targets, options=options)
+
+
+def parameter_counts(shape: Architecture) -> dict[str, int]:
+    """Count the parameters of a model without making it (paper, Tables 9 and 10).
+
+    Args:
+        shape: architecture.
+
+    Returns:
+        total, mixers (all of them), embedding (tied with the head), and attention_layers.
+    """
+    with torch.device("meta"):
+        model = LanguageModel(shape)
+    mixers = [layer.mixer for layer in model.backbone.layers]
+    return {
+        "total": sum(tensor.numel() for tensor in model.parameters()),
+        "mixers": sum(tensor.numel() for mixer in mixers for tensor in mixer.parameters()),
+        "embedding": model.backbone.embedding.weight.numel(),
+        "attention_layers": len(shape.attention_layers),
+    }

@@ -9,7 +9,8 @@ import pandas as pd
 from fedscan.analysis import bound_fits, bound_tables
 from fedscan.analysis.bound_figures import figures
 from fedscan.analysis.bound_paper import paper_numbers
-from fedscan.analysis.bound_tables import Evaluated, Number, numbers_table, with_utilization
+from fedscan.analysis.bound_tables import Evaluated, with_utilization
+from fedscan.analysis.numbers import Number, numbers_table
 from fedscan.analysis.numbers_text import bounds_summary, numbers_text
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions

@@ -18,7 +18,7 @@ from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.federated.local_phase import Diverged
 from fedscan.grid import value_label
 from fedscan.io import checkpoints, parquet
-from fedscan.io.provenance import digest, versions
+from fedscan.io.provenance import config_hash, versions
 from fedscan.models.backbones import BACKBONES
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
@@ -81,9 +81,9 @@ class _Bench:
 
     def identity(self, hyperparameters: Mapping[str, Any]) -> dict[str, str]:
         """Return what a row must match to be kept: configuration, data and, if asked, code."""
-        relevant = [self.job, dict(hyperparameters), self.training, self.settings["model"]]
+        model = self.settings["model"]
         return {
-            "config_hash": digest(relevant),
+            "config_hash": config_hash(self.job, hyperparameters, self.training, model),
             "data_sha256": self.data_sha256,
             "code_hash": self.settings["code"],
         }

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from fedscan.analysis import student_numbers
-from fedscan.analysis.bound_tables import Number, numbers_table
+from fedscan.analysis.numbers import Number, numbers_table
 from fedscan.analysis.numbers_text import numbers_text
 from fedscan.analysis.student_figures import figures
 from fedscan.analysis.student_numbers import PAPER, Students
