@@ -22,7 +22,7 @@ LAYERS = {
     "teachers": {"models", "seeds"},
     "problems": {"federated", "models", "data", "measure", "teachers", "params", "seeds"},
     "analysis": set(),
-    "report": set(),
+    "report": {"analysis"},
     "student_grid": {"grid"},
     "config_types": set(),
     "config_algorithms": {"config_types"},

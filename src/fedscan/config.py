@@ -156,6 +156,10 @@ class Workflow(Section):
         description="true: retrain when the code of a training changes; false: keep and flag it"
     )
     keep_final_model: bool = Field(description="keep each run's last global model beside its table")
+    gpus: Annotated[list[Annotated[int, Ge(0)]], Len(min_length=1)] | None = Field(
+        description="indices of the GPUs that training jobs may use; null: all of this machine"
+    )
+    jobs_per_gpu: Count = Field(description="training jobs that share one GPU")
 
 
 T = TypeVar("T")

@@ -128,9 +128,8 @@ def test_figures_are_drawn_with_names_and_without_anything_to_show():
     labels = [text.get_text() for text in ordering.axes[0].get_yticklabels()]
     assert set(labels) == {"client drift", "update dispersion", EXPECTATION}
     shown = {text.get_text() for text in movement.legends[0].get_texts()}
-    assert shown == {
-        f"{NAMES[n]}, β = {b}" for n in ("fedprox", "feddyn", "fedadam") for b in (0, 1)
-    }
+    others = {NAMES[name] for name in ("fedprox", "feddyn", "fedadam")}
+    assert shown == others | {"β = 0", "β = 1"}
     alone = joined[joined["algorithm"] == "fedavg"]
     nothing = numbers_table([], {})
     for draw in figures(nothing, alone).values():

@@ -142,8 +142,10 @@ def test_every_figure_of_the_configuration_is_named_and_drawn():
     ]
     chosen = drawn["tuned_values"].axes
     assert [axis.get_title() for axis in chosen[:2]] == ["FedProx", "FedSAM"]
-    # FedSAM's one configuration selected radius 0.2.
-    assert chosen[1].images[0].get_array().tolist() == [[1.0]]
+    # FedSAM's one configuration selected radius 0.2, of two values.
+    assert chosen[1].images[0].get_array().tolist() == [[0.0], [1.0]]
+    words = [text.get_text() for text in chosen[1].get_yticklabels()]
+    assert words == ["radius=0.1", "radius=0.2"]
     for figure in drawn.values():
         figure.draw_without_rendering()
 
@@ -151,7 +153,8 @@ def test_every_figure_of_the_configuration_is_named_and_drawn():
 def test_figures_without_anything_to_show_say_so():
     rows = pd.DataFrame([run("fedavg", "-", 0, 50.0)])
     comparison = compare(rows).assign(study="main")
-    found = figures(comparison, rounds(), ROLES, TEXT)
+    alone = rounds()[rounds()["algorithm"] == "fedavg"]
+    found = figures(comparison, alone, ROLES, TEXT)
     heat, tuned = found["change_heat_map"](), found["tuned_values"]()
     assert "no algorithm" in heat.axes[0].texts[0].get_text()
     assert "one value" in tuned.axes[0].texts[0].get_text()

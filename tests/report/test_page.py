@@ -169,6 +169,8 @@ def test_the_comparison_shows_axes_that_vary():
         **{f"{m}_{s}": 1.0 for m in METRICS for s in ("mean", "std")},
     }  # fmt: skip
     frame = comparison_frame(pd.DataFrame([row, row | {"setting": "2"}]))
-    assert list(frame)[:4] == ["setting", "beta", "algorithm", "value"]
+    assert list(frame)[:4] == ["setting", "beta", "algorithm", "last-10 ppl"]
+    assert list(frame)[-1] == "value"
+    assert set(frame["algorithm"]) == {"FedAvg"}
     assert "missing runs" in frame
     assert "failed runs" not in frame

@@ -104,7 +104,10 @@ def federated_key(wildcards):
         model=CONFIG["model"],
         data_source=CONFIG["data"]["source"],
         tokenizer=CONFIG["tokenizer"]["name"],
-        **CONFIG["workflow"],
+        **{
+            name: CONFIG["workflow"][name]
+            for name in ("rerun_on_code_change", "keep_final_model")
+        },
     )
 
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from fedscan.stages import federated
+from fedscan.stages.gpu_lease import lease
 from fedscan.stages.job import job
 
 with job(snakemake.log[0]) as report:
@@ -11,4 +12,5 @@ with job(snakemake.log[0]) as report:
     checkpoints = Path("results/checkpoints", folder.relative_to("results"))
     partition = str(Path(snakemake.input[0]).parent)
     settings = json.loads(snakemake.params.key)
-    federated.run(settings, partition, str(folder), str(checkpoints), report)
+    with lease(settings["training"]["device"], snakemake.config["workflow"], report):
+        federated.run(settings, partition, str(folder), str(checkpoints), report)

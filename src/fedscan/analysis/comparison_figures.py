@@ -1,6 +1,6 @@
 """Figures on the comparison: curves, changes by configuration, selected values, ablations."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from fedscan.analysis.curves import validation_curves
-from fedscan.analysis.selection import BASELINE
+from fedscan.analysis.selection import BASELINE, CONFIGURATION
 from fedscan.analysis.style import CHANGE_MAP, LOOKS, NAMES, nothing_to_show, token_word
 
 # Numbers are written into the cells of a heat map up to this many rows.
@@ -36,7 +36,7 @@ def change_heat_map(comparison: pd.DataFrame) -> Figure:
     if table.empty:
         return nothing_to_show("no algorithm to compare with FedAvg")
     values = table.to_numpy(float)
-    width, height = 1.0 * table.shape[1] + 3.2, 0.32 * len(table) + 1.9
+    width, height = 1.0 * table.shape[1] + 3.2, max(0.32 * len(table) + 1.9, 3.4)
     figure = Figure(figsize=(width, height), layout="constrained")
     axis = figure.subplots()
     end = max(float(np.nanpercentile(np.abs(values), 95)), 1e-9)
@@ -51,33 +51,35 @@ def change_heat_map(comparison: pd.DataFrame) -> Figure:
             axis.text(column, row, text, ha="center", va="center", fontsize=8,
                       color="white" if strong else "black")  # fmt: skip
     bar = figure.colorbar(image, ax=axis, extend="both", shrink=0.9)
-    bar.set_label("change of last-10 perplexity against FedAvg, %")
+    bar.set_label("change against FedAvg, %")
     return figure
 
 
-def tuned_values(comparison: pd.DataFrame) -> Figure:
+def tuned_values(comparison: pd.DataFrame, rounds: pd.DataFrame) -> Figure:
     """Draw which hyperparameter value was selected at each beta and E.
 
     Args:
         comparison: table ``comparison``, one study.
+        rounds: table ``all_rounds``: it has the values that were tried.
 
     Returns:
         A panel per algorithm that had a choice: share of configurations that selected a value.
     """
-    tried = comparison["values_tried"] + comparison["values_missing"]
-    chosen = comparison[(tried > 1) & (comparison["value"] != "-")]
-    names = [name for name in NAMES if name in set(chosen["algorithm"])]
+    tried = rounds.merge(comparison[[*CONFIGURATION, "algorithm"]].drop_duplicates())
+    values = tried.groupby("algorithm")["value"].unique()
+    chosen = comparison[comparison["value"] != "-"]
+    names = [name for name in NAMES if name in set(chosen["algorithm"]) and len(values[name]) > 1]
     if not names:
         return nothing_to_show("every algorithm had one value: nothing was selected")
     figure = Figure(figsize=(max(5.4, 3.0 * len(names) + 1), 3.6), layout="constrained")
     axes = figure.subplots(1, len(names), squeeze=False)[0]
     for axis, name in zip(axes, names, strict=True):
         part = chosen[chosen["algorithm"] == name]
-        counts = pd.crosstab(part["value"].map(_value_word), [part["beta"], part["local_steps"]])
-        shares = counts / counts.sum()
+        counts = pd.crosstab(part["value"], [part["beta"], part["local_steps"]])
+        shares = (counts / counts.sum()).reindex(_ascending(values[name]), fill_value=0.0)
         image = axis.imshow(shares.to_numpy(float), cmap="cividis", vmin=0, vmax=1, aspect="auto")
         axis.set_title(NAMES[name], fontsize=10)
-        axis.set_yticks(range(len(shares)), list(shares.index), fontsize=7)
+        axis.set_yticks(range(len(shares)), _varying_words(list(shares.index)), fontsize=8)
         cells = [f"β {beta:g}, E {steps}" for beta, steps in shares.columns]
         axis.set_xticks(range(len(cells)), cells, rotation=60, ha="right", fontsize=7)
     figure.colorbar(image, ax=axes, label="share of configurations")
@@ -153,7 +155,7 @@ def figures(
     found: dict[str, Callable[[], Figure]] = {
         "validation_curves": lambda: validation_curves(rounds, study("grid"), text, tokenizer),
         "change_heat_map": lambda: change_heat_map(study("grid")),
-        "tuned_values": lambda: tuned_values(study("grid")),
+        "tuned_values": lambda: tuned_values(study("grid"), rounds),
     }
     if roles["client_count"] is not None:
         found["client_count"] = lambda: client_count(study("client_count"), tokenizer)
@@ -190,7 +192,22 @@ def _finish(figure: Figure, axis: Axes, tokenizer: str) -> Figure:
     return figure
 
 
-def _value_word(value: str) -> str:
-    """Shorten 'a=1,b=2' to lines of at most two hyperparameters."""
-    parts = value.split(",")
-    return "\n".join(", ".join(parts[i : i + 2]) for i in range(0, len(parts), 2))
+def _ascending(values: Iterable[str]) -> list[str]:
+    """Sort 'a=1,b=2' by the numbers in them."""
+
+    def numbers(value: str) -> list[tuple[float, str]]:
+        found = []
+        for part in value.split(","):
+            text = part.partition("=")[2]
+            number = pd.to_numeric(text, errors="coerce")
+            found.append((float("inf") if pd.isna(number) else float(number), text))
+        return found
+
+    return sorted(values, key=numbers)
+
+
+def _varying_words(values: Sequence[str]) -> list[str]:
+    """Name only the hyperparameters that differ between the values."""
+    parts = [value.split(",") for value in values]
+    shared = set(parts[0]).intersection(*parts[1:])
+    return [", ".join(word for word in words if word not in shared) for words in parts]

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-import numpy as np
 import pandas as pd
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fedscan.analysis.practice import QUANTITIES
 from fedscan.analysis.selection import BASELINE, CONFIGURATION
@@ -53,7 +54,7 @@ def ordering_figure(numbers: pd.DataFrame) -> Figure:
 
 
 def movement_figure(joined: pd.DataFrame) -> Figure:
-    """Draw drift, dispersion and displacement relative to FedAvg against the perplexity change.
+    """Draw drift, dispersion and displacement relative to FedAvg against relative perplexity.
 
     Args:
         joined: result of ``practice.outcomes``.
@@ -68,29 +69,38 @@ def movement_figure(joined: pd.DataFrame) -> Figure:
         return nothing_to_show("no algorithm to compare with FedAvg")
     figure = Figure(figsize=(3.7 * len(SHOWN) + 0.6, 4.3), layout="constrained")
     axes = figure.subplots(1, len(SHOWN), sharey=True)
-    change = 100 * (pairs["val_ppl_last10"] / pairs["val_ppl_last10_fedavg"] - 1)
-    betas = sorted(pairs["beta"].unique())
-    for axis, name in zip(axes, SHOWN, strict=True):
-        ratio = pairs[name] / pairs[f"{name}_fedavg"]
-        for algorithm in [n for n in NAMES if (pairs["algorithm"] == n).any()]:
-            for beta, marker in zip(betas, MARKERS, strict=False):
-                mine = (pairs["algorithm"] == algorithm) & (pairs["beta"] == beta)
-                axis.scatter(ratio[mine], change[mine], s=26, alpha=0.75, marker=marker,
-                             color=LOOKS[algorithm]["color"], linewidths=0,
-                             label=f"{NAMES[algorithm]}, β = {beta:g}")  # fmt: skip
-        axis.axhline(0, color="black", linewidth=0.7)
+    outcome = pairs["val_ppl_last10"] / pairs["val_ppl_last10_fedavg"]
+    names = [name for name in NAMES if (pairs["algorithm"] == name).any()]
+    betas = dict(zip(sorted(pairs["beta"].unique()), MARKERS, strict=False))
+    for axis, quantity in zip(axes, SHOWN, strict=True):
+        ratio = pairs[quantity] / pairs[f"{quantity}_fedavg"]
+        for name in names:
+            for beta, marker in betas.items():
+                mine = (pairs["algorithm"] == name) & (pairs["beta"] == beta)
+                axis.scatter(ratio[mine], outcome[mine], s=30, alpha=0.75, marker=marker,
+                             color=LOOKS[name]["color"], linewidths=0)  # fmt: skip
+        axis.axhline(1, color="black", linewidth=0.7)
         axis.axvline(1, color="black", linewidth=0.7)
         axis.set_xscale("log")
-        axis.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_xlabel(f"{QUANTITIES[name]} / FedAvg's")
+        _plain_ticks(axis.xaxis)
+        axis.set_xlabel(f"{QUANTITIES[quantity]} / FedAvg's")
         axis.grid(alpha=0.3)
-    axes[0].set_yscale("symlog", linthresh=max(2.0, float(np.nanmedian(np.abs(change)))))
-    axes[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+g}"))
-    axes[0].set_ylabel("change of last-10 perplexity, %")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    axes[0].set_yscale("log")
+    _plain_ticks(axes[0].yaxis)
+    axes[0].set_ylabel("last-10 perplexity / FedAvg's")
+    shown = [Line2D([], [], color=LOOKS[n]["color"], marker="o", linestyle="", label=NAMES[n])
+             for n in names]  # fmt: skip
+    shown += [Line2D([], [], color="#555555", marker=marker, linestyle="", label=f"β = {beta:g}")
+              for beta, marker in betas.items()]  # fmt: skip
+    figure.legend(handles=shown, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
     return figure
+
+
+def _plain_ticks(axis: Axis) -> None:
+    """Label a short logarithmic axis with plain numbers."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0), numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def figures(numbers: pd.DataFrame, joined: pd.DataFrame) -> dict[str, Callable[[], Figure]]:

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from fedscan.analysis.style import NAMES
 from fedscan.report.page import Block, Card, Section, number_text, table_view
 
 # What a person can ask for, the target that makes it, and what it needs.
@@ -133,7 +134,7 @@ def comparison_frame(comparison: pd.DataFrame) -> pd.DataFrame:
     """
     axes = ["study", "backbone", "clients", "setting", "depth", "local_steps", "beta"]
     shown = [name for name in axes if comparison[name].nunique() > 1 or name == "beta"]
-    frame = comparison[[*shown, "algorithm", "value"]].copy()
+    frame = comparison[shown].assign(algorithm=comparison["algorithm"].map(NAMES))
     for metric, title in (
         ("val_ppl_last10", "last-10 ppl"),
         ("val_ppl", "val ppl"),
@@ -145,7 +146,7 @@ def comparison_frame(comparison: pd.DataFrame) -> pd.DataFrame:
     for name in ("failed_runs", "missing_runs"):
         if comparison[name].any():
             frame[name.replace("_", " ")] = comparison[name].astype(int)
-    return frame
+    return frame.assign(value=comparison["value"])
 
 
 def _outcome_cards(numbers: pd.DataFrame | None) -> Sequence[Card]:

@@ -10,6 +10,7 @@ import numpy as np
 from fedscan.data.collect import Collected, empty
 from fedscan.io import checkpoints
 from fedscan.stages.job import Log
+from fedscan.stages.preemption import stop_if_asked
 
 
 def store(path: Path, identity: str, position: Any, collected: Collected) -> None:
@@ -29,6 +30,7 @@ def store(path: Path, identity: str, position: Any, collected: Collected) -> Non
     counts = [[domain, outcome, n] for (domain, outcome), n in collected.outcomes.items()]
     facts = {"identity": identity, "position": position, "outcomes": counts}
     checkpoints.save(path, arrays, facts)
+    stop_if_asked()
 
 
 def restore(

@@ -27,6 +27,7 @@ from fedscan.problems.language_model import LanguageModelProblem, Schedule
 from fedscan.seeds import derive
 from fedscan.stages import run_rows, run_state
 from fedscan.stages.job import Log, keep_freed_memory
+from fedscan.stages.preemption import stop_if_asked
 from fedscan.stages.sequences import read_clients
 
 TABLES = run_rows.Rows._fields
@@ -158,6 +159,7 @@ def _train(
             text = record.status(rounds, timer)
             report(text)
             report.advance(f"{bench.job['algorithm']} {value}", state.round_index, rounds, text)
+            stop_if_asked()
     except Diverged as failure:
         record.fail(failure)
         run_state.store(path, state, record, identity)

@@ -43,8 +43,8 @@ def run(settings: Mapping[str, Any], results: str, page: str, report: Log) -> No
     described = _described(settings)
     missing = len(grid.runs(settings["config"]["studies"])) - len(runs)
     sections = [
-        summary.what_was_run(described, runs, missing),
         summary.headline(runs, numbers, checks),
+        summary.what_was_run(described, runs, missing),
         *(
             _section(entry, numbers, comparison, folder)
             for entry in listed
@@ -54,7 +54,8 @@ def run(settings: Mapping[str, Any], results: str, page: str, report: Log) -> No
     ]
     absent = [entry.title for entry in listed if entry.folder not in numbers]
     report(f"{len(sections)} sections; not there: {', '.join(absent) or 'nothing'}")
-    subtitle = f"{described['text']}; {described['differs from the paper'] or 'as in the paper'}"
+    same = "other settings than" if described["differs from the paper"] else "as in"
+    subtitle = f"{len(runs)} training runs on {described['text']}; {same} the paper"
     if absent:
         subtitle += f". Not made yet: {', '.join(absent)}"
     atomic.write_text(page, render(Page(TITLE, subtitle, __version__, sections)))

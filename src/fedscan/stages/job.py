@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedscan.io.provenance import code_fingerprint
+from fedscan.stages.preemption import PREEMPTED, listening
 
 # glibc's malloc.h
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -56,14 +57,19 @@ def job(log: str | os.PathLike[str], echo: bool = False) -> Iterator[Log]:
         The job's log.
 
     Raises:
-        SystemExit: with code 1 after a ValueError or OSError, whose text is logged and printed.
+        SystemExit: with code 1 after a ValueError or OSError, whose text is logged and printed;
+            with code 75 after SIGTERM, see ``preemption``.
     """
     Path(log).parent.mkdir(parents=True, exist_ok=True)
     keep_compiled_kernels()
-    with open(log, "w", encoding="utf-8") as stream, _live_bar() as bar:
+    with open(log, "w", encoding="utf-8") as stream, _live_bar() as bar, listening():
         report = Log(stream, bar, echo)
         try:
             yield report
+        except SystemExit as leaving:
+            if leaving.code == PREEMPTED:
+                report("SIGTERM: stopped after a checkpoint; the next start continues there")
+            raise
         except (ValueError, OSError) as error:
             report(traceback.format_exc())
             print(f"fedscan: error: {error} (details: {log})", file=sys.stderr)

@@ -15,6 +15,7 @@ from fedscan.models.selective_ssm.layout import Shape, blocks
 from fedscan.models.selective_ssm.stability import certify
 from fedscan.problems.learner import epoch_batches, initial_params
 from fedscan.stages.job import Log
+from fedscan.stages.preemption import stop_if_asked
 from fedscan.stages.run_rows import Timer, perplexity
 from fedscan.stages.teacher_data import Dataset, read_datasets
 
@@ -122,6 +123,7 @@ def _train(
         params = phase.params
         rows.append(_row(data, seed, update + every, params, phase))
         checkpoints.save(path, {"params": params}, {"identity": dict(identity), "rows": rows})
+        stop_if_asked()
     return Rows([_learner_row(data, seed, rows, failure) | dict(identity)], rows)
 
 

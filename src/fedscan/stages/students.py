@@ -30,6 +30,7 @@ from fedscan.problems.teacher_student import (
 from fedscan.seeds import generator
 from fedscan.stages import run_state
 from fedscan.stages.job import Log
+from fedscan.stages.preemption import stop_if_asked
 from fedscan.stages.run_rows import Timer
 from fedscan.stages.student_bounds import Schedule, Theorem, reference, theorem
 from fedscan.stages.student_rows import Bench, StudentRecord
@@ -178,6 +179,7 @@ class _Run:
                 self._broadcast(record, state, result.val_loss)
                 if state.round_index % CHECKPOINT_EVERY == 0 or state.round_index == self.rounds:
                     run_state.store(path, state, record, self.identity)
+                    stop_if_asked()
         except Diverged as failure:
             record.fail(failure)
             run_state.store(path, state, record, self.identity)
