@@ -93,7 +93,7 @@ def test_tables_sort_both_ways_with_mouse_and_keyboard(browser, report):
     rising = column(page, "last-10 ppl")
     assert rising == sorted(rising)
     assert len(set(rising)) > 1
-    header = page.locator("th", has=button)
+    header = button.locator("xpath=..")
     assert header.get_attribute("aria-sort") == "ascending"
     button.focus()
     page.keyboard.press("Enter")
