@@ -126,16 +126,22 @@ def norm_tensor(a: Mapping[str, Tensor]) -> Tensor:
     Returns:
         Scalar, float64.
     """
-    norms = []
-    for tensor in a.values():
-        if tensor.numel() <= SHORT:
-            norms.append(torch.linalg.vector_norm(tensor, dtype=torch.float64))
-        else:
-            for rows in _rows(tensor):
-                partial = torch.linalg.vector_norm(rows, dim=1)
-                norms.append(torch.linalg.vector_norm(partial, dtype=torch.float64))
+    norms: list[Tensor] = []
+    if next(iter(a.values())).is_cuda:
+        # Two launches for all tensors; every product and sum is float64.
+        norms.extend(torch._foreach_norm(list(a.values()), 2, dtype=torch.float64))
+    else:
+        for tensor in a.values():
+            norms.extend(_partial_norms(tensor))
     total: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     return total
+
+
+def _partial_norms(tensor: Tensor) -> list[Tensor]:
+    if tensor.numel() <= SHORT:
+        return [torch.linalg.vector_norm(tensor, dtype=torch.float64)]
+    partial = [torch.linalg.vector_norm(rows, dim=1) for rows in _rows(tensor)]
+    return [torch.linalg.vector_norm(norms, dtype=torch.float64) for norms in partial]
 
 
 def _rows(tensor: Tensor) -> list[Tensor]:
