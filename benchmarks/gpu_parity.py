@@ -156,12 +156,14 @@ def rounds(bench):
 def _kernels(bench, size, kernels, plain):
     narrow = "bfloat16" if bench.device == "cpu" else "float16"
     for precision in ("float32", narrow):
+        # Adam divides by the gradient's size: entries near zero change sign with rounding, which
+        # is TF32's in mamba_ssm's float32 products.
+        limit = 0.05 if (kernels, precision) == ("torch", "float32") else 0.5
         twice = []
         for step in ("eager", "cuda_graph", "cuda_graph"):
             found = _two_rounds(size, bench.device, step, precision=precision, kernels=kernels)
             label = f"{kernels}, {precision}, {step} against CPU float32"
-            # Adam divides by the gradient's size: entries near zero change sign with rounding.
-            _agree(bench, label, found, plain, 0.05 if precision == "float32" else 0.5)
+            _agree(bench, label, found, plain, limit)
             twice.append(found)
         same = all(
             torch.equal(one.state.params[name], tensor)
@@ -170,7 +172,7 @@ def _kernels(bench, size, kernels, plain):
         )
         bench.add(f"{kernels}, {precision}: recorded rounds repeat bit for bit", float(same), "")
         label = f"{kernels}, {precision}: recorded against eager"
-        _agree(bench, label, twice[1], twice[0], 0.05 if precision == "float32" else 0.5)
+        _agree(bench, label, twice[1], twice[0], limit)
 
 
 def _algorithm(bench, size, name):

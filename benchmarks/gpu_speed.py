@@ -73,7 +73,7 @@ def step(bench):
 
 
 def _step(bench, label, depth, precision, mode, peak):
-    size = gb.paper(depth, 64, bench.tiny)
+    size = gb.paper(depth, 64, bench.tiny)._replace(validation=4)
     problem = gb.problem(size, precision, bench.device, bench.kernels)
     algorithm = gb.algorithm("fedavg", size.shape)
     phase, start = gb.phase(mode, problem, algorithm, bench.device), gb.context(problem, algorithm)

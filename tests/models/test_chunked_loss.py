@@ -61,12 +61,25 @@ def test_autocast_narrows_the_inputs_of_products_alone(narrow):
         assert (ours - theirs).norm() < 2e-2 * theirs.norm()
 
 
+def test_narrow_hidden_states_get_a_gradient_that_loss_scaling_keeps():
+    hidden, weight, targets = case(4000, dtype=torch.float32)
+    narrow = (1e-4 * hidden).detach().half().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = chunked_loss(narrow, weight, targets)
+    (found,) = torch.autograd.grad(65536.0 * loss, [narrow])
+    wide = narrow.detach().float().requires_grad_()
+    (wanted,) = torch.autograd.grad(F.cross_entropy(wide @ weight.T, targets), [wide])
+    assert loss.dtype == torch.float32
+    assert found.dtype == torch.float16
+    assert (found.float() / 65536.0 - wanted).norm() < 1e-2 * wanted.norm()
+
+
 TRITON = """
 import torch
 from fedscan.models import chunked_loss, softmax_kernel
 g = torch.Generator().manual_seed(0)
 for dtype, error in ((torch.float64, 1e-14), (torch.float32, 2e-6), (torch.float16, 2e-3)):
-    for columns in (5, 4096, 4099):
+    for columns in (5, 4096, 4099, 4104):
         logits = (4 * torch.randn(3, columns, generator=g, dtype=torch.float64)).to(dtype)
         logits[1, 2] = 30.0
         targets = torch.tensor([columns - 1, 2, 0])

@@ -30,7 +30,8 @@ def capture(step: Callable[[], None]) -> Callable[[], None]:
             step()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # A stream of its own: recordings on one stream share the matrix products' workspace.
+    with torch.cuda.graph(graph, stream=side):
         step()
     replay: Callable[[], None] = graph.replay
     return replay

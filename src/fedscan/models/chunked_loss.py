@@ -20,16 +20,16 @@ def chunked_loss(hidden: Tensor, weight: Tensor, targets: Tensor, rows: int = RO
     """Return the mean cross-entropy of ``hidden weight^T`` against targets.
 
     Args:
-        hidden: (positions, d_model), float32 or float64.
-        weight: head, (vocabulary, d_model), the same dtype.
+        hidden: (positions, d_model); a narrow dtype is widened to float32 for sums.
+        weight: head, (vocabulary, d_model), float32 or float64.
         targets: (positions) int64 below the vocabulary.
         rows: positions whose logits exist at one time.
 
     Returns:
-        Scalar in nats per position, in the dtype of ``hidden``; differentiable once.
+        Scalar in nats per position, in the dtype of ``weight``; differentiable once.
     """
     kind = hidden.device.type
-    narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+    narrow = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
     with torch.autocast(kind, enabled=False):
         return _ChunkedLoss.apply(hidden, weight, targets, rows, narrow)
 
@@ -41,7 +41,8 @@ class _ChunkedLoss(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, rows: int, narrow: torch.dtype
     ) -> Tensor:
-        wide, count = hidden.dtype, len(targets)
+        wide, count = weight.dtype, len(targets)
+        ctx.dtype = hidden.dtype
         differentiate = any(ctx.needs_input_grad)
         scale = FLOAT16_SCALE if narrow == torch.float16 else 1.0
         head, inputs = weight.to(narrow), hidden.to(narrow)
@@ -63,7 +64,8 @@ class _ChunkedLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         hidden, head = ctx.saved_tensors
-        return hidden * slope, head * slope, None, None, None
+        # Narrowed after scaling: a float16 gradient without the loss scale would vanish.
+        return (hidden * slope).to(ctx.dtype), head * slope, None, None, None
 
 
 def nats_and_slopes(
