@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fedscan.federated import cuda_graph, engine
+from fedscan.federated.algorithm import LocalContext
 from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.federated.local_phase import Diverged, local_phase
 from fedscan.federated.recorded_phase import RecordedPhase
@@ -79,6 +80,13 @@ def test_overflowing_steps_are_skipped_and_the_scale_follows(name):
     assert [o.skipped_steps for o in found[0][0].outcomes] == [2, 2]
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+def test_rounds_with_loss_scaling_are_rounds_without(recorded):
+    algorithm, scaled = ALGORITHMS["fedavg"](), problem()
+    scaled.loss_scale = 1024.0
+    assert_same(rounds(scaled, algorithm, recorded), rounds(problem(), algorithm, False))
+
+
 def test_a_non_finite_step_ends_the_run_as_in_the_plain_phase():
     p, algorithm = problem(), ALGORITHMS["fedavg"]()
     original = p.gradient
@@ -112,3 +120,19 @@ def test_an_optimiser_that_cannot_start_again_is_refused():
 def test_a_graph_needs_a_cuda_device():
     with pytest.raises(ValueError, match="on a CUDA device only; use 'eager'"):
         cuda_graph.capture(lambda: None)
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_step_never_reads_from_the_device(name, scaled):
+    # Tensors on the meta device have no values: a step that asked for one would fail here, as it
+    # would fail, or be recorded wrongly, in a CUDA graph.
+    values = ORDINARY[name]
+    if name == "fedalign":
+        values = values | {"permutation_groups": permutation_groups(SHAPE)}
+    p, algorithm = problem(device="meta"), ALGORITHMS[name](**values)
+    p.loss_scale = 65536.0 if scaled else None
+    state = engine.initial_state(p, algorithm)
+    context = LocalContext(state.params, state.server, state.clients[0], 2, 3, 0.01)
+    recording = RecordedPhase(p, algorithm, unrecorded).prepared(context, 0)
+    recording.replay()

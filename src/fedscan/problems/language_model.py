@@ -114,12 +114,14 @@ class LanguageModelProblem:
     def gradient(self, params: Params, batch: Any, scale: float | Tensor) -> tuple[Tensor, Params]:
         """Return mean cross-entropy and its gradient in float32."""
         leaves = {name: tensor.detach().requires_grad_() for name, tensor in params.items()}
-        with torch.enable_grad(), self._precision():
-            loss = self._call(self._loss, leaves, batch)
-        # Outside autocast: backward reuses the forward's precisions by itself.
         # A tensor is not asked for its value, which a GPU would have to be waited for.
         plain = isinstance(scale, float) and scale == 1.0
-        gradients = torch.autograd.grad(loss if plain else loss * scale, list(leaves.values()))
+        with torch.enable_grad():
+            with self._precision():
+                loss = self._call(self._loss, leaves, batch)
+            # Outside autocast: backward reuses the forward's precisions by itself.
+            scaled = loss if plain else loss * scale
+        gradients = torch.autograd.grad(scaled, list(leaves.values()))
         if not plain:
             gradients = torch._foreach_div(gradients, scale)
         return loss.detach(), dict(zip(leaves, gradients, strict=True))
