@@ -19,7 +19,7 @@ from fedscan.problems.language_model import LanguageModelProblem, Schedule
 from fedscan.seeds import generator
 
 PAPER = Architecture(4, 256, 128, 4, 2, 64, 1, 8, (), 50277, 8, 64)
-SMALL = Architecture(2, 64, 16, 4, 2, 16, 1, 4, (), 509, 8, 16)
+SMALL = Architecture(2, 64, 32, 4, 2, 16, 1, 4, (), 509, 8, 64)
 TINY = Architecture(1, 16, 8, 4, 2, 8, 1, 2, (), 61, 8, 16)
 # The fixed values of the paper's ablations.
 ORDINARY = {

@@ -206,6 +206,7 @@ class _Clock:
 
 def profile(bench):
     """Where a recorded step's time goes on the device: its longest kernels."""
+    from torch.autograd import DeviceType
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as profiler
 
@@ -220,8 +221,10 @@ def profile(bench):
     with profiler(activities=kinds) as found:
         phase(problem, algorithm, start, 0)
         gb.wait(bench.device)
-    events = found.key_averages()
     on_device = bench.device == "cuda"
+    # Operations on the CPU carry their kernels' time too: it would count twice.
+    kind = DeviceType.CUDA if on_device else DeviceType.CPU
+    events = [event for event in found.key_averages() if event.device_type == kind]
     times = [(e.self_device_time_total if on_device else e.self_cpu_time_total, e) for e in events]
     times.sort(key=lambda pair: -pair[0])
     total = sum(spent for spent, _ in times)
