@@ -18,6 +18,7 @@ from fedscan.models.language_model import Architecture
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 from fedscan.problems.quadratic import QuadraticProblem
 from fedscan.seeds import derive
+from fedscan.stages.federated import PHASES
 from fedscan.stages.job import keep_freed_memory
 from fedscan.stages.run_rows import Record
 
@@ -78,11 +79,12 @@ def measure(
     algorithm = ALGORITHMS["fedavg"]()
     state = engine.initial_state(problem, algorithm)
     context = _context(problem, state)
-    steps = _seconds(lambda: engine.local_phase(problem, algorithm, context, 0))
+    phase = PHASES[training["step"]](problem, algorithm)
+    steps = _seconds(lambda: phase(problem, algorithm, context, 0))
     evaluation = _seconds(lambda: problem.evaluate(state.params))
 
     def whole_round() -> None:
-        for result in engine.run(problem, algorithm, 1, state):
+        for result in engine.run(problem, algorithm, 1, state, phase):
             Record().add(result, problem, "-")
 
     rest = max(_seconds(whole_round) - steps - evaluation, 0.0)
