@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedscan.models.causal_conv import causal_conv
 from fedscan.models.ssd import ssd
 
 # Constants of mamba_ssm's Mamba2, which no configuration of the paper changes.
@@ -107,7 +108,7 @@ class Mamba2(nn.Module):
         """
         channels = self.conv1d.in_channels
         z, mixed, dt = self.in_proj(hidden).split([self.d_inner, channels, self.nheads], dim=-1)
-        mixed = F.silu(self._causal_conv(mixed))
+        mixed = F.silu(causal_conv(mixed, self.conv1d.weight, self.conv1d.bias))
         state = self.ngroups * self.d_state
         x, B, C = mixed.split([self.d_inner, state, state], dim=-1)
         # Step sizes and decays stay in float32 under autocast, as in mamba_ssm's kernels.
@@ -119,12 +120,6 @@ class Mamba2(nn.Module):
             C.unflatten(-1, (self.ngroups, self.d_state)),
             dt,
         )
-
-    def _causal_conv(self, mixed: Tensor) -> Tensor:
-        # Padding on the left alone: cutting a symmetric padding off again costs more.
-        padded = F.pad(mixed.transpose(1, 2), (self.conv1d.kernel_size[0] - 1, 0))
-        weight, bias = self.conv1d.weight, self.conv1d.bias
-        return F.conv1d(padded, weight, bias, groups=self.conv1d.groups).transpose(1, 2)
 
 
 def draw_dt_bias(heads: int, generator: torch.Generator) -> Tensor:
