@@ -15,6 +15,7 @@ include: "workflow/rules/federated.smk"
 include: "workflow/rules/compare.smk"
 include: "workflow/rules/synthetic.smk"
 include: "workflow/rules/students.smk"
+include: "workflow/rules/merging.smk"
 include: "workflow/rules/check.smk"
 
 
@@ -29,6 +30,7 @@ rule all:
         "results/compare/validation_curves.png",
         rules.bounds.output,
         rules.student_tables.output,
+        rules.merging.output,
         "results/check/checks.parquet",
         # Named here, not only as inputs of compare: a deleted table is then made again.
         expand("results/federated/{job}/{table}.parquet", job=JOBS, table=JOB_TABLES),

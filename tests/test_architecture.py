@@ -26,8 +26,11 @@ LAYERS = {
     "config_types": set(),
     "config_algorithms": {"config_types"},
     "config_synthetic": {"config_types", "config_algorithms"},
-    "config": {"config_types", "config_algorithms", "config_synthetic"},
-    "config_rules": {"config", "config_algorithms"},
+    "config_merging": {"config_types"},
+    "config_merging_rules": {"config"},
+    "merging_grid": {"grid"},
+    "config": {"config_types", "config_algorithms", "config_synthetic", "config_merging"},
+    "config_rules": {"config", "config_algorithms", "config_merging_rules"},
     "config_files": {"config", "config_rules"},
     "stages": None,
     "cli": None,
@@ -36,6 +39,7 @@ PURE = {"params", "theory", "measure", "federated", "merging", "analysis", "mode
 IMPURE_MODULES = {"os", "pathlib", "logging", "time", "shutil", "subprocess", "random", "sys"}
 TORCH_FREE = {"seeds", "grid", "student_grid", "io", "theory", "data", "analysis", "config"}
 TORCH_FREE |= {"config_files", "config_types", "config_algorithms", "config_synthetic"}
+TORCH_FREE |= {"merging_grid", "config_merging", "config_merging_rules"}
 VAGUE = {"utils", "util", "helpers", "common", "misc", "tools", "core"}
 CONFIG_WORDS = {"cfg", "config", "args", "opts", "kwargs", "settings", "options"}
 ALLOWED_BASES = {"NamedTuple", "Protocol", "Exception", "BaseModel", "Section", "Enum"}

@@ -11,6 +11,7 @@ from annotated_types import Ge, Len
 from pydantic import Field
 
 from fedscan.config_algorithms import AlgorithmName, Hyperparameters
+from fedscan.config_merging import Merging
 from fedscan.config_synthetic import Synthetic
 from fedscan.config_types import (
     Backbone,
@@ -169,4 +170,5 @@ class Config(Section):
         description="name -> grid of federated runs"
     )
     synthetic: Synthetic
+    merging: Merging
     workflow: Workflow

@@ -5,6 +5,7 @@ from typing import Any
 
 from fedscan.config import Config
 from fedscan.config_algorithms import Hyperparameters
+from fedscan.config_merging_rules import merging_problems
 
 Problem = tuple[tuple[str | int, ...], Any, str]
 VOCABULARY = {"bytes": 257, "gpt2": 50257}
@@ -24,6 +25,7 @@ def broken_rules(config: Config) -> list[Problem]:
         *_model(config),
         *_training(config),
         *_synthetic(config),
+        *merging_problems(config),
         *(problem for name in config.studies for problem in _study(config, name)),
     ]
 
