@@ -35,6 +35,8 @@ def test_nothing_to_do_the_second_time(finished):
     assert finished.planned() == {}
 
 
+# The best federated model is the base of merging.
+MERGING = {"merging_base": 1, "specialists": 2, "specialist_accuracy": 1, "merges": 1, "merging": 1}
 DOWNSTREAM = {"compare": 1, "check": 1}
 BOUNDS = {"bounds": 1, "check": 1}
 STUDENTS = {"students": 2, "student_tables": 1, "check": 1}
@@ -143,17 +145,17 @@ def edit_bound_figure(project):
 @pytest.mark.parametrize(
     ("change", "jobs"),
     [
-        (set_lr, {"federated": 2} | DOWNSTREAM),
-        (swap_rounds_and_batch, {"federated": 2} | DOWNSTREAM),
-        (add_value, {"federated": 1} | DOWNSTREAM),
-        (add_seed, {"federated": 2} | DOWNSTREAM),
-        (change_data_seed, {"tokens": 1, "partition": 1, "federated": 2} | DOWNSTREAM),
+        (set_lr, {"federated": 2} | DOWNSTREAM | MERGING),
+        (swap_rounds_and_batch, {"federated": 2} | DOWNSTREAM | MERGING),
+        (add_value, {"federated": 1} | DOWNSTREAM | MERGING),
+        (add_seed, {"federated": 2} | DOWNSTREAM | MERGING),
+        (change_data_seed, {"tokens": 1, "partition": 1, "federated": 2} | DOWNSTREAM | MERGING),
         (respell, {}),
         (unused_hyperparameter, DOWNSTREAM),
-        (edit_fedprox, {"federated": 1} | DOWNSTREAM | STUDENTS),
+        (edit_fedprox, {"federated": 1} | DOWNSTREAM | MERGING | STUDENTS),
         (comment, {}),
         (edit_figure, DOWNSTREAM),
-        (edit_packing, {"tokens": 1, "partition": 1, "federated": 2} | DOWNSTREAM),
+        (edit_packing, {"tokens": 1, "partition": 1, "federated": 2} | DOWNSTREAM | MERGING),
         (learner_lr, {"learners": 1, "evaluation": 1, "stacks": 1} | BOUNDS | STUDENTS),
         (add_learner_seed, {"learners": 1, "evaluation": 1, "stacks": 1} | BOUNDS),
         (
@@ -179,7 +181,7 @@ def test_what_reruns_after_a_change(copy, change, jobs):
 
 def test_deleting_one_output_reruns_its_job(copy):
     next((copy.folder / "results/federated").rglob("algorithm=fedprox/*/runs.parquet")).unlink()
-    assert copy.planned() == {"federated": 1} | DOWNSTREAM
+    assert copy.planned() == {"federated": 1} | DOWNSTREAM | MERGING
 
 
 def test_touching_code_without_changing_it_reruns_nothing(copy):

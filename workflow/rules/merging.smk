@@ -58,13 +58,13 @@ def base_runs(wildcards):
 
 
 def merging_base_key(wildcards):
-    studies = {"studies": CONFIG["studies"]} if is_federated(wildcards) else {}
+    jobs = {"jobs": list(JOBS)} if is_federated(wildcards) else {}
     return stage_key(
         "merging_base",
         origin=BASES[wildcards.base]["checkpoint"],
         precision=MERGING["precision"],
         tokenizer=chosen(CONFIG["tokenizer"], CONFIG["tokenizer"]["name"]),
-        **studies,
+        **jobs,
     )
 
 

@@ -1,6 +1,6 @@
 """Figures of merging: sweeps, tasks, and where merges lie."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -86,8 +86,9 @@ def accuracy_by_task(found: Merged) -> Figure:
             parts = [spread(rows[rows["evaluated_on"] == task]) for task in tasks]
             heights, spreads = zip(*parts, strict=True)
             places = np.arange(len(tasks)) + 0.16 * (place - (len(bars) - 1) / 2)
-            error = np.nan_to_num(spreads)
-            axis.bar(places, heights, 0.15, yerr=error, color=color, label=label, capsize=2)
+            axis.bar(
+                places, heights, 0.15, yerr=_error(spreads), color=color, label=label, capsize=2
+            )
         for index, task in enumerate(tasks):
             chance = zero.loc[zero["evaluated_on"] == task, "chance"].iloc[0]
             label = "chance" if index == 0 else None
@@ -161,8 +162,14 @@ def _sweep(
         return
     places, means, deviations = zip(*points, strict=True)
     look = {"color": COLORS[operator], "marker": MARKERS[operator], "linestyle": line}
-    error = np.nan_to_num(deviations)
-    axis.errorbar(places, means, yerr=error, label=label, markersize=4, capsize=2, **look)
+    axis.errorbar(
+        places, means, yerr=_error(deviations), label=label, markersize=4, capsize=2, **look
+    )
+
+
+def _error(deviations: Sequence[float]) -> np.ndarray | None:
+    """Return error bars; a single seed has none."""
+    return None if np.isnan(deviations).all() else np.nan_to_num(deviations)
 
 
 def _panels(found: Merged, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:

@@ -195,18 +195,17 @@ def _table33(found: Merged, base: str) -> Iterator[Number]:
 
 def _displacements(found: Merged, base: str) -> Iterator[Number]:
     """Yield what Appendix F asks about: cancellation, containment, first-order descent."""
-    name = found.names[base]
     note = "the paper: 1.04 to 1.07 for Mamba2-780M"
     vectors = found.task_vectors[found.task_vectors["base"] == base]
     for (mu, epoch), part in vectors.groupby(["mu", "epoch"]):
-        row = f"{name} mu={mu:g} epochs={epoch}"
+        row = f"{base} mu={mu:g} epochs={epoch}"
         yield Number("displacements", row, "sum_ratio", float(part["sum_ratio"].mean()), note=note)
         yield Number("displacements", row, "mean_norm", float(part["norm"].mean()))
         yield Number("displacements", row, "mean_alignment", float(part["alignment"].mean()))
     merges = found.displacements[found.displacements["base"] == base]
     done = merges[merges["status"] == "completed"]
     for operator, part in done.groupby("operator", sort=False):
-        row = f"{name} {OPERATORS[str(operator)]}"
+        row = f"{base} {OPERATORS[str(operator)]}"
         yield Number("displacements", row, "merges", len(part))
         yield Number("displacements", row, "contained", int(part["contained"].sum()))
         yield Number(

@@ -1,12 +1,11 @@
 """Stage ``merging_base``: the model all specialists start from, in one format."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from fedscan import grid
 from fedscan.data.tokenizers import TOKENIZERS
 from fedscan.io import checkpoints, parquet
 from fedscan.io.provenance import versions
@@ -33,7 +32,7 @@ def run(settings: Mapping[str, Any], federated: str, folder: str, report: Log) -
 
     Args:
         settings: ``origin`` ('federated', a folder or a hub id), ``precision``, the section
-            ``tokenizer``, and for 'federated' the section ``studies``.
+            ``tokenizer``, and for 'federated' the paths of the training ``jobs``.
         federated: folder of the training jobs.
         folder: receives config.json, model.safetensors and base.parquet.
         report: the job's log.
@@ -43,7 +42,7 @@ def run(settings: Mapping[str, Any], federated: str, folder: str, report: Log) -
     """
     origin, precision = settings["origin"], settings["precision"]
     if origin == FEDERATED:
-        base = _best_federated(settings["studies"], Path(federated), precision)
+        base = _best_federated(settings["jobs"], Path(federated), precision)
         report(f"best of the federated runs: {base.selected}, {base.val_ppl_last10:.3f}")
     else:
         base = Base(*from_pretrained(origin, precision))
@@ -70,16 +69,16 @@ def run(settings: Mapping[str, Any], federated: str, folder: str, report: Log) -
     report(f"{facts['parameters']:,} parameters")
 
 
-def _best_federated(studies: Mapping[str, Any], folder: Path, precision: str) -> Base:
+def _best_federated(jobs: Sequence[str], folder: Path, precision: str) -> Base:
     """Return the global model with the lowest last-10 validation perplexity of all runs."""
     found = []
-    for path in grid.jobs(grid.runs(studies)):
+    for path in jobs:
         for row in parquet.read(folder / path / "runs.parquet", "runs").to_pylist():
             if row["status"] == "completed":
                 found.append((row["val_ppl_last10"], path, row["value"]))
     if not found:
         raise ValueError(f"{folder}: no completed run whose model could be a base for merging")
-    # Equal perplexities: the first path in canonical order.
+    # Equal perplexities: the first path, then the first value.
     perplexity, path, value = min(found)
     file = folder / path / "models" / f"{value}.safetensors"
     if not file.is_file():
