@@ -16,7 +16,7 @@ from fedscan.data.tasks.definition import Example, Pool, Task
 FAVOURITES = 4
 FILLERS = 30
 # Per cent of words that are favourites of the own class, and of another class of the task.
-OWN_PERCENT, OTHER_PERCENT = 55, 10
+OWN_PERCENT, OTHER_PERCENT = 70, 10
 FEWEST_WORDS, MORE_WORDS = 4, 3
 LETTERS = range(3, 7)
 
