@@ -67,7 +67,7 @@ def paper_checkpoint(merging):
 def test_what_reruns_after_a_change(copy, change, jobs):
     change(copy.config["merging"])
     copy.save()
-    assert copy.planned("merging") == jobs
+    assert copy.planned("--", "merging") == jobs
 
 
 def test_another_scale_evaluates_only_the_new_merge(copy):
@@ -97,7 +97,7 @@ def test_a_run_leaves_tables_figures_and_a_summary(finished):
 
 def test_the_papers_merging_plans(finished):
     # Three bases, four tasks, three seeds.
-    jobs = finished.planned("merging", "--configfile", "config/paper.yaml")
+    jobs = finished.planned("--configfile", "config/paper.yaml", "--", "merging")
     assert jobs["specialists"] == 3 * 4 * 3
     assert jobs["merges"] == 3 * 3
     assert jobs["task_data"] == 4 * (1 + 3)

@@ -52,9 +52,16 @@ def is_federated(wildcards):
     return BASES[wildcards.base]["checkpoint"] == "federated"
 
 
-def base_runs(wildcards):
-    runs = expand("results/federated/{job}/runs.parquet", job=JOBS)
-    return runs if is_federated(wildcards) else []
+def base_files(wildcards):
+    """What a base is made from; what is fetched from the hub is no file here."""
+    if is_federated(wildcards):
+        return expand("results/federated/{job}/runs.parquet", job=JOBS)
+    folder = Path(BASES[wildcards.base]["checkpoint"]).expanduser()
+    return sorted(
+        path
+        for pattern in ("config.json", "*.safetensors", "*.index.json", "*.bin")
+        for path in folder.glob(pattern)
+    )
 
 
 def merging_base_key(wildcards):
@@ -142,7 +149,7 @@ rule task_data:
 
 rule merging_base:
     input:
-        base_runs,
+        base_files,
     output:
         table=f"{BASE}/base.parquet",
         description=f"{BASE}/config.json",
