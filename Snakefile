@@ -15,6 +15,7 @@ include: "workflow/rules/federated.smk"
 include: "workflow/rules/compare.smk"
 include: "workflow/rules/synthetic.smk"
 include: "workflow/rules/students.smk"
+include: "workflow/rules/merging_jobs.smk"
 include: "workflow/rules/merging.smk"
 include: "workflow/rules/check.smk"
 

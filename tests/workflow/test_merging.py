@@ -93,12 +93,3 @@ def test_a_run_leaves_tables_figures_and_a_summary(finished):
     base = pd.read_parquet(finished.folder / "results/merging/bases/base=embedded/base.parquet")
     runs = pd.read_parquet(finished.folder / "results/compare/all_runs.parquet")
     assert base["val_ppl_last10"].item() == runs["val_ppl_last10"].min()
-
-
-def test_the_papers_merging_plans(finished):
-    # Three bases, four tasks, three seeds.
-    jobs = finished.planned("--configfile", "config/paper.yaml", "--", "merging")
-    assert jobs["specialists"] == 3 * 4 * 3
-    assert jobs["merges"] == 3 * 3
-    assert jobs["task_data"] == 4 * (1 + 3)
-    assert "federated" not in jobs

@@ -272,6 +272,10 @@ def test_the_papers_grid_plans(finished):
     assert jobs["federated"] == 72 * 9 * 3 + 4 * 3 * 9 * 3 + 5 * 9 * 3
     # settings x betas at K = 4, and settings x three more client counts at 0.7
     assert jobs["partition"] == 12 + 12
+    # three bases, four tasks, three seeds, and one evaluation subset
+    assert jobs["specialists"] == 3 * 4 * 3
+    assert jobs["merges"] == 3 * 3
+    assert jobs["task_data"] == 4 * (1 + 3)
 
 
 def test_lint_is_clean(finished):
