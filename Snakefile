@@ -15,6 +15,8 @@ include: "workflow/rules/federated.smk"
 include: "workflow/rules/compare.smk"
 include: "workflow/rules/synthetic.smk"
 include: "workflow/rules/students.smk"
+include: "workflow/rules/merging_jobs.smk"
+include: "workflow/rules/merging.smk"
 include: "workflow/rules/check.smk"
 include: "workflow/rules/html_report.smk"
 
@@ -30,6 +32,7 @@ rule all:
         rules.practice.output,
         rules.bounds.output,
         rules.student_tables.output,
+        rules.merging.output,
         rules.check.output,
         rules.html_report.output,
         # Named here, not only as inputs of compare: a deleted table is then made again.

@@ -28,8 +28,17 @@ LAYERS = {
     "config_algorithms": {"config_types"},
     "config_synthetic": {"config_types", "config_algorithms"},
     "config_analysis": {"config_types"},
-    "config": {"config_types", "config_algorithms", "config_analysis", "config_synthetic"},
-    "config_rules": {"config", "config_algorithms"},
+    "config_merging": {"config_types"},
+    "config_merging_rules": {"config"},
+    "merging_grid": {"grid"},
+    "config": {
+        "config_types",
+        "config_algorithms",
+        "config_analysis",
+        "config_synthetic",
+        "config_merging",
+    },
+    "config_rules": {"config", "config_algorithms", "config_merging_rules"},
     "config_files": {"config", "config_rules"},
     "stages": None,
     "cli": None,
@@ -66,6 +75,7 @@ TORCH_FREE |= {
     "config_algorithms",
     "config_synthetic",
 }
+TORCH_FREE |= {"merging_grid", "config_merging", "config_merging_rules"}
 VAGUE = {"utils", "util", "helpers", "common", "misc", "tools", "core"}
 CONFIG_WORDS = {"cfg", "config", "args", "opts", "kwargs", "settings", "options"}
 ALLOWED_BASES = {"NamedTuple", "Protocol", "Exception", "BaseModel", "Section", "Enum"}

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 
 from fedscan.config_algorithms import AlgorithmName, Hyperparameters
 from fedscan.config_analysis import Analysis
+from fedscan.config_merging import Merging
 from fedscan.config_synthetic import Synthetic
 from fedscan.config_types import (
     Backbone,
@@ -190,4 +191,5 @@ class Config(Section):
     )
     analysis: Analysis
     synthetic: Synthetic
+    merging: Merging
     workflow: Workflow

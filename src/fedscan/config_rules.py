@@ -5,6 +5,7 @@ from typing import Any
 
 from fedscan.config import Config
 from fedscan.config_algorithms import Hyperparameters
+from fedscan.config_merging_rules import merging_problems
 
 Problem = tuple[tuple[str | int, ...], Any, str]
 VOCABULARY = {"bytes": 257, "gpt2": 50257}
@@ -25,6 +26,7 @@ def broken_rules(config: Config) -> list[Problem]:
         *_training(config),
         *_synthetic(config),
         *_analysis(config),
+        *merging_problems(config),
         *(problem for name in config.studies for problem in _study(config, name)),
     ]
 

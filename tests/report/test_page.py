@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedscan import merging_grid
 from fedscan.analysis import practice_figures, student_figures
 from fedscan.analysis.comparison_figures import figures as comparison_figures
 from fedscan.analysis.numbers import Number, numbers_table
@@ -118,6 +119,7 @@ def test_the_list_of_contents_names_every_figure_of_the_code():
     assert listed["compare"] == set(comparison_figures(frame, frame, roles, text))
     assert listed["practice"] == set(practice_figures.figures(frame, frame))
     assert listed["student_tables"] == set(student_figures.figures(None, None))
+    assert listed["merging/tables"] == set(merging_grid.FIGURES)
     rule = Path("workflow/rules/synthetic.smk").read_text()
     numbers = ast.literal_eval(re.search(r"BOUND_FIGURES = (\[.*\])", rule).group(1))
     assert listed["bounds"] == {f"figure{number}" for number in numbers}

@@ -55,6 +55,19 @@ TINY = {
             "updates": 2,
         },
     },
+    "merging": {
+        "tasks": ["trec", "imdb"],
+        "synthetic": {"train_pool": 40, "evaluation_pool": 30},
+        "max_tokens": 64,
+        "train_cap": 24,
+        "evaluation_cap": 12,
+        "gradient_examples": 6,
+        "fine_tuning": {"epochs": 1, "checkpoint_epochs": [1], "mus": [0]},
+        "operators": {
+            "task_arithmetic": {"scales": [0.5, 1.0]},
+            "ties": {"scales": [1.0], "densities": [0.2]},
+        },
+    },
     "studies": {
         "main": {
             "clients": [2],
@@ -122,7 +135,7 @@ class Project:
             env=self.environment(),
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
         )
         if check:
             assert done.returncode == 0, done.stderr[-4000:]

@@ -45,7 +45,10 @@ def test_nothing_to_do_the_second_time(finished):
 TRAININGS = 5
 DOWNSTREAM = {"compare": 1, "practice": 1, "check": 1, "html_report": 1}
 BOUNDS = {"bounds": 1, "check": 1, "html_report": 1}
-DATA = {"tokens": 1, "partition": 2, "federated": TRAININGS} | DOWNSTREAM
+# The best federated model is the base of merging.
+MERGING = {"merging_base": 1, "specialists": 2, "specialist_accuracy": 1, "merges": 1, "merging": 1}
+MERGING |= {"html_report": 1}
+DATA = {"tokens": 1, "partition": 2, "federated": TRAININGS} | DOWNSTREAM | MERGING
 STUDENTS = {"students": 2, "student_tables": 1, "check": 1, "html_report": 1}
 
 
@@ -163,14 +166,14 @@ def similar_percent(project):
 @pytest.mark.parametrize(
     ("change", "jobs"),
     [
-        (set_lr, {"federated": TRAININGS} | DOWNSTREAM),
-        (swap_rounds_and_batch, {"federated": TRAININGS} | DOWNSTREAM),
-        (add_value, {"federated": 1} | DOWNSTREAM),
-        (add_seed, {"federated": 2} | DOWNSTREAM),
+        (set_lr, {"federated": TRAININGS} | DOWNSTREAM | MERGING),
+        (swap_rounds_and_batch, {"federated": TRAININGS} | DOWNSTREAM | MERGING),
+        (add_value, {"federated": 1} | DOWNSTREAM | MERGING),
+        (add_seed, {"federated": 2} | DOWNSTREAM | MERGING),
         (change_data_seed, DATA),
         (respell, {}),
         (unused_hyperparameter, DOWNSTREAM),
-        (edit_fedprox, {"federated": 1} | DOWNSTREAM | STUDENTS),
+        (edit_fedprox, {"federated": 1} | DOWNSTREAM | MERGING | STUDENTS),
         (comment, {}),
         (edit_figure, DOWNSTREAM),
         (edit_packing, DATA),
@@ -201,7 +204,7 @@ def test_what_reruns_after_a_change(copy, change, jobs):
 
 def test_deleting_one_output_reruns_its_job(copy):
     next((copy.folder / "results/federated").rglob("algorithm=fedprox/*/runs.parquet")).unlink()
-    assert copy.planned() == {"federated": 1} | DOWNSTREAM
+    assert copy.planned() == {"federated": 1} | DOWNSTREAM | MERGING
 
 
 def test_touching_code_without_changing_it_reruns_nothing(copy):
@@ -292,6 +295,10 @@ def test_the_papers_grid_plans(finished):
     assert jobs["federated"] == 72 * 9 * 3 + 4 * 3 * 9 * 3 + 5 * 9 * 3
     # settings x betas at K = 4, and settings x three more client counts at 0.7
     assert jobs["partition"] == 12 + 12
+    # three bases, four tasks, three seeds, and one evaluation subset
+    assert jobs["specialists"] == 3 * 4 * 3
+    assert jobs["merges"] == 3 * 3
+    assert jobs["task_data"] == 4 * (1 + 3)
 
 
 def test_lint_is_clean(finished):

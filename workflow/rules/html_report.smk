@@ -4,6 +4,7 @@ rule html_report:
         practice=rules.practice.output,
         bounds=rules.bounds.output,
         students=rules.student_tables.output,
+        merging=rules.merging.output,
         checks=rules.check.output,
     output:
         report(

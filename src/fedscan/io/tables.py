@@ -8,6 +8,7 @@ column of one type.
 import pyarrow as pa
 
 from fedscan.io.columns import FLAG, FLOAT, INT, TEXT, Column
+from fedscan.io.merging_tables import MERGING_TABLES
 from fedscan.io.student_tables import STUDENT_TABLES
 from fedscan.io.synthetic_tables import SYNTHETIC_TABLES
 
@@ -199,6 +200,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "checks": CHECKS,
     **SYNTHETIC_TABLES,
     **STUDENT_TABLES,
+    **MERGING_TABLES,
 }
 
 

@@ -12,17 +12,20 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
-def causal_conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, before: Tensor | None = None) -> Tensor:
     """Convolve each channel with the present and earlier positions.
 
     Args:
         x: (batch, length, channels).
         weight: (channels, 1, taps); the last tap meets the present position.
         bias: (channels).
+        before: the taps - 1 positions before, (batch, taps - 1, channels); None: there are none.
 
     Returns:
         (batch, length, channels); in the dtype of autocast, where it is on.
     """
+    if before is not None:
+        return _forward(torch.cat([before, x], dim=1).transpose(1, 2), weight, bias)
     if x.device.type == "cpu":
         convolved: Tensor = _CausalConv.apply(x, weight, bias)
         return convolved

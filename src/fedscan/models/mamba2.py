@@ -106,15 +106,42 @@ class Mamba2(nn.Module):
             z (batch, length, d_inner); x (batch, length, heads, headdim); B and C (batch, length,
             groups, d_state); dt (batch, length, heads), at least float32.
         """
-        channels = self.conv1d.in_channels
-        z, mixed, dt = self.in_proj(hidden).split([self.d_inner, channels, self.nheads], dim=-1)
-        mixed = F.silu(causal_conv(mixed, self.conv1d.weight, self.conv1d.bias))
+        z, mixed, dt = self.inputs(hidden)
+        return (z, *self.selective(mixed, dt))
+
+    def inputs(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Project the input.
+
+        Args:
+            hidden: (batch, length, d_model).
+
+        Returns:
+            z (batch, length, d_inner); what the convolution reads, (batch, length, channels); dt
+            before its bias, (batch, length, heads).
+        """
+        sizes = [self.d_inner, self.conv1d.in_channels, self.nheads]
+        z, mixed, dt = self.in_proj(hidden).split(sizes, dim=-1)
+        return z, mixed, dt
+
+    def selective(
+        self, mixed: Tensor, dt: Tensor, before: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Convolve, and split into what the recurrence takes.
+
+        Args:
+            mixed: (batch, length, channels).
+            dt: before its bias, (batch, length, heads).
+            before: ``mixed`` of the d_conv - 1 positions before; None: the sequence starts here.
+
+        Returns:
+            x, B, C and dt as in ``projections``.
+        """
+        mixed = F.silu(causal_conv(mixed, self.conv1d.weight, self.conv1d.bias, before))
         state = self.ngroups * self.d_state
         x, B, C = mixed.split([self.d_inner, state, state], dim=-1)
         # Step sizes and decays stay in float32 under autocast, as in mamba_ssm's kernels.
         dt = F.softplus(dt.to(self.dt_bias.dtype) + self.dt_bias)
         return (
-            z,
             x.unflatten(-1, (self.nheads, self.headdim)),
             B.unflatten(-1, (self.ngroups, self.d_state)),
             C.unflatten(-1, (self.ngroups, self.d_state)),

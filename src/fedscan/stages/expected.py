@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedscan import grid, student_grid
+from fedscan import grid, merging_grid, student_grid
 
 JOB_TABLES = ("runs", "rounds", "clients", "mixers", "heads")
 
@@ -37,10 +37,12 @@ def expected_files(config: Mapping[str, Any], results: str) -> dict[str, dict[st
         "evaluation": {f"evaluation/{s}": ["points", "curvature", "trajectories"] for s in shapes},
         "stacks": {"stacks": ["stacks"]},
         "students": {f"students/{c}": ["student_runs", "student_rounds"] for c in cells},
+        **_merging(config["merging"]),
         "bounds": {"bounds": ["numbers"]},
         "student_tables": {"student_tables": ["numbers"]},
         "compare": {"compare": ["all_runs", "all_rounds", "comparison", "numbers"]},
         "practice": {"practice": ["quantities", "numbers"]},
+        "merging": {"merging/tables": ["all_merges", "all_specialist_accuracy", "numbers"]},
         "check": {"check": ["checks"]},
     }
     found = {
@@ -51,3 +53,27 @@ def expected_files(config: Mapping[str, Any], results: str) -> dict[str, dict[st
         for rule, jobs in names.items()
     }
     return {**found, "html_report": {"report": [root / "report/index.html"]}}
+
+
+def _merging(section: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
+    bases = [name for name, base in section["bases"].items() if base is not None]
+    subsets = [merging_grid.subset(seed) for seed in (None, *section["seeds"])]
+    pairs = [(base, seed) for base in bases for seed in section["seeds"]]
+    merges = ["merges", "displacements", "task_vectors"]
+    return {
+        "task_data": {
+            f"merging/tasks/task={task}/subset={subset}": ["examples", "labels"]
+            for task in section["tasks"]
+            for subset in subsets
+        },
+        "merging_base": {f"merging/bases/base={base}": ["base"] for base in bases},
+        "specialists": {
+            f"merging/specialists/base={base}/task={task}/seed={seed}": ["specialists"]
+            for base, seed in pairs
+            for task in section["tasks"]
+        },
+        "specialist_accuracy": {
+            f"merging/accuracy/base={base}": ["specialist_accuracy"] for base in bases
+        },
+        "merges": {f"merging/merges/base={base}/seed={seed}": merges for base, seed in pairs},
+    }

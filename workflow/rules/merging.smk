@@ -1,0 +1,194 @@
+rule task_data:
+    input:
+        task_files,
+    output:
+        examples=f"{SUBSET}/examples.parquet",
+        labels=f"{SUBSET}/labels.parquet",
+    log:
+        "results/logs/merging/tasks/{task}_{subset}.log",
+    benchmark:
+        "results/benchmarks/merging/tasks/{task}_{subset}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=120,
+    params:
+        key=task_data_key,
+    message:
+        "Examples of {wildcards.task}: {wildcards.subset}"
+    script:
+        "../scripts/task_data.py"
+
+
+rule merging_base:
+    input:
+        base_files,
+    output:
+        table=f"{BASE}/base.parquet",
+        description=f"{BASE}/config.json",
+        model=f"{BASE}/model.safetensors",
+    log:
+        "results/logs/merging/bases/{base}.log",
+    benchmark:
+        "results/benchmarks/merging/bases/{base}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=16000,
+        runtime=60,
+    params:
+        key=merging_base_key,
+    message:
+        "The base {wildcards.base}, from which specialists start"
+    script:
+        "../scripts/merging_base.py"
+
+
+rule specialists:
+    input:
+        model=f"{BASE}/model.safetensors",
+        examples="results/merging/tasks/task={task}/subset=train_{merging_seed}/examples.parquet",
+        labels="results/merging/tasks/task={task}/subset=train_{merging_seed}/labels.parquet",
+    output:
+        update(f"results/merging/specialists/{SPECIALIST}/specialists.parquet"),
+    log:
+        f"results/logs/merging/specialists/{SPECIALIST}.log",
+    benchmark:
+        f"results/benchmarks/merging/specialists/{SPECIALIST}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: MERGING["threads"]
+    resources:
+        mem_mb=32000 if MERGING["device"] == "cuda" else 8000,
+        runtime=2880,
+        gpu=1 if MERGING["device"] == "cuda" else 0,
+    params:
+        key=specialists_key,
+    message:
+        "Fine-tuning {wildcards.base} on {wildcards.task}, seed {wildcards.merging_seed}"
+    script:
+        "../scripts/specialists.py"
+
+
+rule specialist_accuracy:
+    input:
+        EVALUATION_SETS,
+        f"{BASE}/model.safetensors",
+        expand(
+            f"results/merging/specialists/{SPECIALIST}/specialists.parquet",
+            task=MERGING["tasks"],
+            merging_seed=MERGING["seeds"],
+            allow_missing=True,
+        ),
+    output:
+        update("results/merging/accuracy/base={base}/specialist_accuracy.parquet"),
+    log:
+        "results/logs/merging/accuracy/base={base}.log",
+    benchmark:
+        "results/benchmarks/merging/accuracy/base={base}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: MERGING["threads"]
+    resources:
+        mem_mb=32000 if MERGING["device"] == "cuda" else 8000,
+        runtime=2880,
+        gpu=1 if MERGING["device"] == "cuda" else 0,
+    params:
+        key=specialist_accuracy_key,
+    message:
+        "Evaluating {wildcards.base} and its specialists on every task"
+    script:
+        "../scripts/specialist_accuracy.py"
+
+
+rule merges:
+    input:
+        EVALUATION_SETS,
+        f"{BASE}/model.safetensors",
+        expand(
+            f"results/merging/specialists/{SPECIALIST}/specialists.parquet",
+            task=MERGING["tasks"],
+            allow_missing=True,
+        ),
+    output:
+        merges=update(f"results/merging/merges/{MERGES}/merges.parquet"),
+        displacements=update(f"results/merging/merges/{MERGES}/displacements.parquet"),
+        task_vectors=update(f"results/merging/merges/{MERGES}/task_vectors.parquet"),
+    log:
+        f"results/logs/merging/merges/{MERGES}.log",
+    benchmark:
+        f"results/benchmarks/merging/merges/{MERGES}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: MERGING["threads"]
+    resources:
+        mem_mb=32000 if MERGING["device"] == "cuda" else 8000,
+        runtime=2880,
+        gpu=1 if MERGING["device"] == "cuda" else 0,
+    params:
+        key=merges_key,
+    message:
+        "Merging the specialists of {wildcards.base}, seed {wildcards.merging_seed}"
+    script:
+        "../scripts/merges.py"
+
+
+rule merging:
+    input:
+        bases=expand(f"{BASE}/base.parquet", base=BASES),
+        accuracy=expand(rules.specialist_accuracy.output, base=BASES),
+        merges=expand(
+            f"results/merging/merges/{MERGES}/{{table}}.parquet",
+            base=BASES,
+            merging_seed=MERGING["seeds"],
+            table=["merges", "displacements", "task_vectors"],
+        ),
+    output:
+        accuracy="results/merging/tables/all_specialist_accuracy.parquet",
+        merges="results/merging/tables/all_merges.parquet",
+        displacements="results/merging/tables/all_displacements.parquet",
+        task_vectors="results/merging/tables/all_task_vectors.parquet",
+        numbers=multiext("results/merging/tables/numbers", ".parquet", ".csv"),
+        numbers_text=report(
+            "results/merging/tables/numbers.txt",
+            caption="../report/merging.rst",
+            category="Model merging",
+        ),
+        summary=report(
+            "results/merging/tables/summary.txt",
+            caption="../report/merging.rst",
+            category="Model merging",
+        ),
+        png=report(
+            expand(
+                "results/merging/tables/{name}.png",
+                name=merging_grid.FIGURES,
+            ),
+            caption="../report/merging.rst",
+            category="Model merging",
+        ),
+        svg=expand("results/merging/tables/{name}.svg", name=merging_grid.FIGURES),
+    log:
+        "results/logs/merging/merging.log",
+    benchmark:
+        "results/benchmarks/merging/merging.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        key=stage_key(
+            "merging",
+            bases={name: base["paper_checkpoint"] for name, base in BASES.items()},
+            seeds=MERGING["seeds"],
+            source=MERGING["source"],
+        ),
+    message:
+        "Merging: tables and figures"
+    script:
+        "../scripts/merging.py"
