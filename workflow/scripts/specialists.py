@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from fedscan.stages import specialists
+from fedscan.stages.gpu_lease import lease
 from fedscan.stages.job import job
 
 with job(snakemake.log[0]) as report:
@@ -12,4 +13,5 @@ with job(snakemake.log[0]) as report:
     base = str(Path(snakemake.input.model).parent)
     examples = str(Path(snakemake.input.examples).parent)
     settings = json.loads(snakemake.params.key)
-    specialists.run(settings, base, examples, str(folder), str(checkpoints), report)
+    with lease(settings["device"], snakemake.config["workflow"], report):
+        specialists.run(settings, base, examples, str(folder), str(checkpoints), report)

@@ -11,6 +11,7 @@ from typing import Any
 
 from fedscan.io import atomic, parquet
 from fedscan.stages.job import Log
+from fedscan.stages.preemption import stop_if_asked
 
 UNIT = "model"
 Tables = dict[str, list[dict[str, Any]]]
@@ -50,6 +51,7 @@ class RowStore:
         """Keep a unit's rows, on disk too."""
         self._units[unit] = rows
         atomic.write_text(self._progress, json.dumps(self._units))
+        stop_if_asked()
 
     def write(self, units: Sequence[str], provenance: Mapping[str, Any]) -> None:
         """Write the tables with the rows of ``units``, in that order; drop the progress file."""

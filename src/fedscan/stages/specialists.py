@@ -31,6 +31,7 @@ from fedscan.problems.fine_tuning import (
 )
 from fedscan.stages.job import Log, keep_freed_memory
 from fedscan.stages.model_files import DTYPES, WEIGHTS, read_base, sha256, write_model
+from fedscan.stages.preemption import stop_if_asked
 from fedscan.stages.task_inputs import read_task
 
 TREES = ("params", "first", "second")
@@ -159,6 +160,7 @@ def _train(bench: _Bench, mu: float, path: Path, folder: Path, report: Log) -> R
         text = f"mu={label(mu)}: epoch {epoch}/{bench.last_epoch}: loss {result.train_loss:.4f}"
         report(text)
         report.advance(f"{task} mu={label(mu)}", epoch, bench.last_epoch, text)
+        stop_if_asked()
     return rows
 
 
