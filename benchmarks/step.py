@@ -6,6 +6,7 @@ of the step's time is everything else. CPU seconds, best of n, taken in turns.
 """
 
 import argparse
+import math
 import time
 from collections import Counter
 
@@ -13,6 +14,7 @@ import torch
 from mixers import THREADS, ours
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fedscan.models.language_model import HEAD_ROWS
 from fedscan.stages.job import keep_freed_memory
 
 PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "addmv", "mv"}
@@ -33,13 +35,28 @@ class Note(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
+def head_products(rows, width, vocabulary):
+    """The products inside torch's fused head loss, which are not seen: logits and two gradients."""
+    found = Counter()
+    plain = torch.float32
+    for start in range(0, rows, HEAD_ROWS):
+        size = min(HEAD_ROWS, rows - start)
+        hidden = ((size, width), (width, 1), plain)
+        logits = ((size, vocabulary), (vocabulary, 1), plain)
+        turned = ((vocabulary, size), (1, vocabulary), plain)
+        weight = ((vocabulary, width), (width, 1), plain)
+        found["mm", (hidden, ((width, vocabulary), (1, width), plain))] += 1
+        found["mm", (logits, weight)] += 1
+        found["mm", (turned, hidden)] += 1
+    return found
+
+
 def flops(products):
     """Floating-point operations of the noted products."""
     total = 0
-    for (name, operands), count in products.items():
+    for (_, operands), count in products.items():
         (a, *_), (b, *_) = operands[-2:]
-        columns = b[-1] if name in ("mm", "bmm", "addmm", "baddbmm") else 1
-        total += count * 2 * a.numel() * columns
+        total += count * 2 * math.prod(a) * (b[-1] if len(b) > 1 else 1)
     return total
 
 
@@ -90,6 +107,9 @@ def main():
 
         with Note() as note:
             step()
+        if name == "whole step":
+            shape = model.shape
+            note.products += head_products(8 * 511, shape.d_model, shape.padded_vocab_size)
         products = replayed(note.products)
         best = [float("inf"), float("inf")]
         for _ in range(repeats + 1):

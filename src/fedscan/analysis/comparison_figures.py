@@ -50,7 +50,7 @@ def change_heat_map(comparison: pd.DataFrame) -> Figure:
             text = "n/a" if np.isnan(value) else f"{value:+.1f}"
             axis.text(column, row, text, ha="center", va="center", fontsize=8,
                       color="white" if strong else "black")  # fmt: skip
-    bar = figure.colorbar(image, ax=axis, extend="both", shrink=0.9)
+    bar = figure.colorbar(image, ax=axis, extend="both", fraction=0.05, aspect=30)
     bar.set_label("change against FedAvg, %")
     return figure
 
@@ -71,9 +71,14 @@ def tuned_values(comparison: pd.DataFrame, rounds: pd.DataFrame) -> Figure:
     names = [name for name in NAMES if name in set(chosen["algorithm"]) and len(values[name]) > 1]
     if not names:
         return nothing_to_show("every algorithm had one value: nothing was selected")
-    figure = Figure(figsize=(max(5.4, 3.0 * len(names) + 1), 3.6), layout="constrained")
-    axes = figure.subplots(1, len(names), squeeze=False)[0]
-    for axis, name in zip(axes, names, strict=True):
+    columns = min(4, len(names))
+    lines = -(-len(names) // columns)
+    size = (max(5.4, 3.0 * columns + 1), 3.6 * lines)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(lines, columns, squeeze=False).flatten()
+    for axis in axes[len(names) :]:
+        axis.set_axis_off()
+    for axis, name in zip(axes, names, strict=False):
         part = chosen[chosen["algorithm"] == name]
         counts = pd.crosstab(part["value"], [part["beta"], part["local_steps"]])
         shares = (counts / counts.sum()).reindex(_ascending(values[name]), fill_value=0.0)
@@ -82,7 +87,7 @@ def tuned_values(comparison: pd.DataFrame, rounds: pd.DataFrame) -> Figure:
         axis.set_yticks(range(len(shares)), _varying_words(list(shares.index)), fontsize=8)
         cells = [f"β {beta:g}, E {steps}" for beta, steps in shares.columns]
         axis.set_xticks(range(len(cells)), cells, rotation=60, ha="right", fontsize=7)
-    figure.colorbar(image, ax=axes, label="share of configurations")
+    figure.colorbar(image, ax=list(axes), label="share of configurations", fraction=0.05)
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -82,11 +83,11 @@ def movement_figure(joined: pd.DataFrame) -> Figure:
         axis.axhline(1, color="black", linewidth=0.7)
         axis.axvline(1, color="black", linewidth=0.7)
         axis.set_xscale("log")
-        _plain_ticks(axis.xaxis)
+        _plain_ticks(axis.xaxis, ratio)
         axis.set_xlabel(f"{QUANTITIES[quantity]} / FedAvg's")
         axis.grid(alpha=0.3)
     axes[0].set_yscale("log")
-    _plain_ticks(axes[0].yaxis)
+    _plain_ticks(axes[0].yaxis, outcome)
     axes[0].set_ylabel("last-10 perplexity / FedAvg's")
     shown = [Line2D([], [], color=LOOKS[n]["color"], marker="o", linestyle="", label=NAMES[n])
              for n in names]  # fmt: skip
@@ -96,9 +97,11 @@ def movement_figure(joined: pd.DataFrame) -> Figure:
     return figure
 
 
-def _plain_ticks(axis: Axis) -> None:
-    """Label a short logarithmic axis with plain numbers."""
-    axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0), numticks=12))
+def _plain_ticks(axis: Axis, values: pd.Series) -> None:
+    """Label a logarithmic axis with plain numbers, as many as its decades leave room for."""
+    decades = float(np.log10(values.max() / values.min()))
+    subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if decades < 0.7 else (1.0, 3.0)
+    axis.set_major_locator(LogLocator(subs=subs if decades < 2 else (1.0,), numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
