@@ -55,7 +55,7 @@ def run(settings: Mapping[str, Any], merging: str, folder: str, report: Log) -> 
 
 
 def _numbers(found: Merged, remark: str) -> pd.DataFrame:
-    """Put the paper's numbers beside ours; ours carry its rows' names, so each says what differs."""
+    """Put the paper's numbers beside ours, whose rows have its names: each says what differs."""
     paper = paper_numbers(paper_tables(TABLES), found.names)
     table = numbers_table(list(numbers(found)), paper)
     ours = table["value"].notna() & table["table"].isin(TABLES)
