@@ -390,6 +390,7 @@ def test_tables_stand_beside_the_papers(copy):
     best = sweep.groupby("scale")["accuracy"].mean()
     row = found.loc[("table29", "Mamba2-130M task-arithmetic epochs=3", "lambda")]
     assert row["value"] == best.idxmax()
+    assert "the paper: real tasks" in row["note"]
     missing = found.loc[("table33", "Mamba2-130M average mu=0.001 epochs=4", "accuracy_mean")]
     assert pd.isna(missing["value"])
     assert missing["paper"] == 30.6

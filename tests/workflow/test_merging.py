@@ -70,6 +70,12 @@ def test_what_reruns_after_a_change(copy, change, jobs):
     assert copy.planned("--", "merging") == jobs
 
 
+def test_a_changed_prompt_reruns_its_task(copy):
+    copy.edit("src/fedscan/data/tasks/tasks.json", "Question: {text}", "Query: {text}")
+    planned = copy.planned("--", "merging")
+    assert planned == {"task_data": 2, "specialists": 1} | EVALUATIONS
+
+
 def test_another_scale_evaluates_only_the_new_merge(copy):
     add_scale(copy.config["merging"])
     copy.save()

@@ -76,7 +76,11 @@ rule check:
 
 onsuccess:
     # Only what this run made: a partial target does not remake every table.
-    for name in ("compare/comparison.txt", "bounds/summary.txt"):
+    for name in (
+        "compare/comparison.txt",
+        "bounds/summary.txt",
+        "merging/tables/summary.txt",
+    ):
         table = Path("results", name)
         if table.exists() and table.stat().st_mtime > STARTED:
             print(table.read_text(encoding="utf-8"), file=sys.stderr)

@@ -62,7 +62,7 @@ rule specialists:
         "../../environment.yml"
     threads: MERGING["threads"]
     resources:
-        mem_mb=32000 if MERGING["device"] == "cuda" else 8000,
+        mem_mb=32000 if MERGING["device"] == "cuda" else 12000,
         runtime=2880,
         gpu=1 if MERGING["device"] == "cuda" else 0,
     params:
@@ -93,7 +93,7 @@ rule specialist_accuracy:
         "../../environment.yml"
     threads: MERGING["threads"]
     resources:
-        mem_mb=32000 if MERGING["device"] == "cuda" else 8000,
+        mem_mb=32000 if MERGING["device"] == "cuda" else 12000,
         runtime=2880,
         gpu=1 if MERGING["device"] == "cuda" else 0,
     params:
@@ -125,7 +125,7 @@ rule merges:
         "../../environment.yml"
     threads: MERGING["threads"]
     resources:
-        mem_mb=32000 if MERGING["device"] == "cuda" else 8000,
+        mem_mb=32000 if MERGING["device"] == "cuda" else 12000,
         runtime=2880,
         gpu=1 if MERGING["device"] == "cuda" else 0,
     params:

@@ -1,4 +1,5 @@
 from fedscan import merging_grid
+from fedscan.data.tasks.definition import definitions
 
 MERGING = CONFIG["merging"]
 BASES = {name: base for name, base in MERGING["bases"].items() if base is not None}
@@ -37,6 +38,8 @@ def task_data_key(wildcards):
     return stage_key(
         "task_data",
         task=wildcards.task,
+        # Prompts and labels are data, which the code's fingerprint does not see.
+        definition=definitions()[wildcards.task],
         split=split,
         seed=MERGING["evaluation_seed"] if seed is None else seed,
         cap=MERGING[f"{split}_cap"],

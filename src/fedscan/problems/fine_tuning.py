@@ -172,13 +172,15 @@ def _adamw(
 ) -> None:
     """Take one step in place, by the kernel torch's own class calls (see ``problems.adamw``)."""
     tensors = list(params.values())
+    # The kernel advances every counter in place, so each tensor needs one of its own.
+    counters = torch.full((len(tensors),), step - 1.0, device=tensors[0].device)
     adamw(
         tensors,
         list(gradient.values()),
         list(first.values()),
         list(second.values()),
         [],
-        [torch.tensor(float(step - 1), device=tensor.device) for tensor in tensors],
+        list(counters.unbind()),
         fused=True,
         amsgrad=False,
         beta1=recipe.adam_betas[0],

@@ -55,12 +55,12 @@ def run(settings: Mapping[str, Any], merging: str, folder: str, report: Log) -> 
 
 
 def _numbers(found: Merged, remark: str) -> pd.DataFrame:
-    """Put the paper's numbers beside ours, with what differs where both are there."""
+    """Put the paper's numbers beside ours, whose rows have its names: each says what differs."""
     paper = paper_numbers(paper_tables(TABLES), found.names)
     table = numbers_table(list(numbers(found)), paper)
-    both = table["value"].notna() & table["paper"].notna()
+    ours = table["value"].notna() & table["table"].isin(TABLES)
     notes = table["note"].where(table["note"] == "", table["note"] + "; ") + remark
-    return table.assign(note=table["note"].mask(both, notes))
+    return table.assign(note=table["note"].mask(ours, notes))
 
 
 def _remark(root: Path, settings: Mapping[str, Any]) -> str:

@@ -18,7 +18,8 @@ def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
     Args:
         settings: ``task``, ``split`` ('train' or 'evaluation'), ``seed`` and ``cap`` of the
             choice, ``source`` and ``own`` (that source's keys), ``max_tokens``,
-            ``reserved_tokens`` and the section ``tokenizer``.
+            ``reserved_tokens`` and the section ``tokenizer``; the workflow adds the task's
+            ``definition``, so that a changed prompt is a changed setting.
         folder: receives examples.parquet and labels.parquet.
         report: the job's log.
 
