@@ -22,6 +22,7 @@ from fedscan.stages import (
     specialists,
     task_data,
 )
+from fedscan.stages.check_merging import merging_checks
 from fedscan.stages.model_files import read_base, read_model
 from fedscan.stages.task_accuracy import Bench
 from tests.stages import merging_tiny as tiny
@@ -400,3 +401,44 @@ def test_tables_stand_beside_the_papers(copy):
     for name in ("scales", "tasks", "displacements"):
         assert (copy / f"tables/{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert (copy / f"tables/{name}.svg").read_text().startswith("<?xml")
+
+
+def checked(root, tmp_path, code="code", **changes):
+    """Name of check -> (all passed, details)."""
+    results = tmp_path / "results"
+    results.mkdir(exist_ok=True)
+    place = results / "merging"
+    if not place.exists():
+        place.symlink_to(root)
+    used = tiny.merge_settings()
+    settings = {
+        "bases": ["tiny"],
+        "seeds": [0],
+        "codes": {"specialists": code, "merges": code},
+        "rerun_on_code_change": True,
+        **{k: used[k] for k in ("tasks", "mus", "checkpoint_epochs", "operators")},
+        **changes,
+    }
+    found = {}
+    for check in merging_checks(settings, str(results)):
+        passed, details = found.get(check.check, (True, []))
+        found[check.check] = (passed and check.passed, [*details, check.detail])
+    return found
+
+
+def test_checks_pass_on_finished_merges_and_find_what_is_wrong(copy, tmp_path):
+    table = parquet.read_frame(copy / "merges/base=tiny/seed=0/merges.parquet", "merges")
+    code = str(table["code_hash"].iloc[0])
+    assert all(passed for passed, _ in checked(copy, tmp_path, code).values())
+    older = checked(copy, tmp_path, "another")
+    assert not older["merging results of the present code"][0]
+    accepted = checked(copy, tmp_path, "another", rerun_on_code_change=False)
+    assert accepted["merging results of the present code"][0]
+    assert "rows of other code" in accepted["merging results of the present code"][1][0]
+    more = tiny.merge_settings()["operators"] | {"task_arithmetic": {"scales": [9.0]}}
+    assert not checked(copy, tmp_path, code, operators=more)["every merge on every task"][0]
+    model = next(copy.rglob("models/**/*.safetensors"))
+    model.write_bytes(model.read_bytes()[:-1])
+    changed = checked(copy, tmp_path, code)["specialists' models are those of the table"]
+    assert not changed[0]
+    assert model.name in " ".join(changed[1])

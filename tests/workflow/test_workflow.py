@@ -28,7 +28,7 @@ def test_a_run_ends_in_table_figure_and_checks(finished):
     assert "synthetic text" in (results / "compare/comparison.txt").read_text()
     checks = pd.read_parquet(results / "check/checks.parquet")
     assert checks["passed"].all()
-    assert len(set(checks["check"])) == 14
+    assert len(set(checks["check"])) == 19
     summary = (results / "bounds/summary.txt").read_text()
     assert "gradient_norm<=G_SSM" in summary
     log = next((results / "logs/federated").rglob("seed=0.log")).read_text()
@@ -47,7 +47,7 @@ DOWNSTREAM = {"compare": 1, "practice": 1, "check": 1, "html_report": 1}
 BOUNDS = {"bounds": 1, "check": 1, "html_report": 1}
 # The best federated model is the base of merging.
 MERGING = {"merging_base": 1, "specialists": 2, "specialist_accuracy": 1, "merges": 1, "merging": 1}
-MERGING |= {"html_report": 1}
+MERGING |= {"check": 1, "html_report": 1}
 DATA = {"tokens": 1, "partition": 2, "federated": TRAININGS} | DOWNSTREAM | MERGING
 STUDENTS = {"students": 2, "student_tables": 1, "check": 1, "html_report": 1}
 

@@ -27,6 +27,7 @@ rule check:
             cell=CELLS,
             table=["student_runs", "student_rounds"],
         ),
+        merging=rules.merging.input,
     output:
         "results/check/checks.parquet",
     log:
@@ -57,6 +58,19 @@ rule check:
                     )
                 },
                 "learner_code": code_fingerprint("fedscan.stages.learners"),
+                "rerun_on_code_change": CONFIG["workflow"]["rerun_on_code_change"],
+            },
+            merging={
+                "bases": list(BASES),
+                "tasks": MERGING["tasks"],
+                "seeds": MERGING["seeds"],
+                "mus": TUNING["mus"],
+                "checkpoint_epochs": TUNING["checkpoint_epochs"],
+                "operators": MERGING["operators"],
+                "codes": {
+                    stage: code_fingerprint(f"fedscan.stages.{stage}")
+                    for stage in ("specialists", "merges")
+                },
                 "rerun_on_code_change": CONFIG["workflow"]["rerun_on_code_change"],
             },
             rerun_on_code_change=CONFIG["workflow"]["rerun_on_code_change"],

@@ -9,6 +9,7 @@ import pandas as pd
 from fedscan import grid
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
+from fedscan.stages.check_merging import merging_checks
 from fedscan.stages.check_synthetic import Check, synthetic_checks
 from fedscan.stages.job import Log
 
@@ -19,7 +20,7 @@ def run(settings: Mapping[str, Any], results: str, output: str, report: Log) -> 
     Args:
         settings: ``studies``, ``training_code`` (fingerprint per algorithm) and
             ``rerun_on_code_change``: if false, rows of older code are listed, not refused; and
-            ``synthetic``, see ``check_synthetic``.
+            ``synthetic``, see ``check_synthetic``, and ``merging``, see ``check_merging``.
         results: folder of all results.
         output: receives the table.
         report: the job's log.
@@ -32,6 +33,7 @@ def run(settings: Mapping[str, Any], results: str, output: str, report: Log) -> 
         *_partitions(runs, results),
         *_runs(runs, results, settings),
         *synthetic_checks(settings["synthetic"], results),
+        *merging_checks(settings["merging"], results),
     ]
     failed = [check for check in checks if not check.passed]
     target = output.replace(".parquet", ".failed.parquet") if failed else output
