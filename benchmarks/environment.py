@@ -12,8 +12,20 @@ RESULTS = Path(__file__).parent / "results"
 
 def record(name, rows, threads):
     """Print rows of (quantity, value, unit) and write them with the environment."""
-    for quantity, value, unit in rows:
-        print(f"{quantity:58s} {value:10.3f} {unit}")
+    for row in rows:
+        show(row)
+    write(RESULTS, name, rows, threads, {})
+
+
+def show(row):
+    """Print a row of (quantity, value, unit)."""
+    quantity, value, unit = row
+    text = f"{value:12.5g}" if isinstance(value, float | int) else str(value)
+    print(f"{quantity:66s} {text} {unit}", flush=True)
+
+
+def write(folder, name, rows, threads, facts):
+    """Write rows with the environment and further facts."""
     facts = {
         "rows": [dict(zip(("quantity", "value", "unit"), row, strict=True)) for row in rows],
         "threads": threads,
@@ -21,9 +33,10 @@ def record(name, rows, threads):
         "processor": _processor(),
         "system": platform.system(),
         "versions": versions(),
+        **facts,
     }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(facts, indent=2) + "\n")
+    Path(folder).mkdir(exist_ok=True, parents=True)
+    Path(folder, f"{name}.json").write_text(json.dumps(facts, indent=2) + "\n")
 
 
 def _processor():

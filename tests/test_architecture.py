@@ -71,6 +71,8 @@ CONFIG_WORDS = {"cfg", "config", "args", "opts", "kwargs", "settings", "options"
 ALLOWED_BASES = {"NamedTuple", "Protocol", "Exception", "BaseModel", "Section", "Enum"}
 # Numba is extended by subclassing its types and data models.
 ALLOWED_BASES |= {"Type", "PrimitiveModel"}
+# A derivative of one's own is a subclass of torch.autograd.Function.
+ALLOWED_BASES |= {"Function"}
 
 
 def tree(file):

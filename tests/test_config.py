@@ -77,6 +77,7 @@ def edited(tmp_path, path, value):
         ("training.precision", "fp16", ["training.precision = 'fp16'", "'float32'", "'bfloat16'"]),
         ("training.precision", "float16", ["training.precision", "needs training.device 'cuda'"]),
         ("training.kernels", "mamba_ssm", ["training.kernels", "need training.device 'cuda'"]),
+        ("training.step", "cuda_graph", ["training.step", "need training.device 'cuda'"]),
         ("training.rounds", ..., ["training.rounds", "this key is required"]),
         ("studies.main.betas", [0, 1.5], ["studies.main.betas.1 = 1.5", "less than or equal to 1"]),
         ("studies.main.betas", [0.7, 0.7], ["studies.main.betas", "0.7 appears twice"]),

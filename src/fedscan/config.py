@@ -127,6 +127,10 @@ class Training(Section):
         description="'torch': this package's; 'mamba_ssm': that package's, needs device cuda"
     )
     device: Literal["cpu", "cuda"] = Field(description="device of the training jobs")
+    step: Literal["eager", "cuda_graph"] = Field(
+        description="'eager': a local step is launched operation by operation; 'cuda_graph': it is"
+        " recorded once and launched whole, needs device cuda"
+    )
     threads: Count = Field(
         description="CPU threads per training job; part of a result's identity, since the order"
         " of sums in matrix products depends on it"

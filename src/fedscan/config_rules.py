@@ -62,6 +62,9 @@ def _training(config: Config) -> Iterator[Problem]:
         if training.kernels == "mamba_ssm":
             message = "mamba_ssm's kernels need training.device 'cuda'; on cpu use 'torch'"
             yield ("training", "kernels"), training.kernels, message
+        if training.step == "cuda_graph":
+            message = "CUDA graphs need training.device 'cuda'; on cpu use 'eager'"
+            yield ("training", "step"), training.step, message
 
 
 def _synthetic(config: Config) -> Iterator[Problem]:

@@ -76,3 +76,23 @@ def test_clone_shares_nothing():
     b = algebra.clone(a)
     b["a"].zero_()
     assert a["a"].any()
+
+
+def test_launches_for_all_tensors_at_once_give_the_same(monkeypatch):
+    g = torch.Generator().manual_seed(3)
+    a, b = (
+        {"x": torch.randn(70_000, generator=g), "y": torch.randn(3, 4, generator=g)} for _ in "ab"
+    )
+
+    def results():
+        sums = [algebra.add(a, b), algebra.add(a, b, -0.3), algebra.subtract(a, b)]
+        return [*sums, algebra.multiply(a, 0.3)], algebra.norm(a)
+
+    plain, size = results()
+    monkeypatch.setattr(algebra, "_on_gpu", lambda a: True)
+    together, same_size = results()
+    for one, other in zip(together, plain, strict=True):
+        assert list(one) == list(other)
+        for name, tensor in other.items():
+            torch.testing.assert_close(one[name], tensor, rtol=1e-6, atol=1e-7)
+    assert same_size == pytest.approx(size, rel=1e-7)

@@ -21,12 +21,12 @@ SHAPE = Architecture(1, 16, 8, 4, 2, 8, 1, 2, (), 61, 8, 16)
 SCHEDULE = Schedule(3, 4, 0.01, (0.9, 0.999), 1e-8, 0.01, 1.0, 5)
 
 
-def problem(precision="float32", seed=0, schedule=SCHEDULE):
+def problem(precision="float32", seed=0, schedule=SCHEDULE, device="cpu"):
     rng = np.random.default_rng(0)
     train = [rng.integers(0, 61, (20, 24)).astype(np.uint16) for _ in range(2)]
     validation = rng.integers(0, 61, (13, 24)).astype(np.uint16)
     return LanguageModelProblem(
-        initialise(SHAPE, 0), train, validation, schedule, seed, precision, "cpu"
+        initialise(SHAPE, 0), train, validation, schedule, seed, precision, device
     )
 
 

@@ -24,7 +24,7 @@ MODEL = {
 TRAINING = {
     "rounds": 4, "batch_size": 4, "lr": 0.01, "adam_betas": [0.9, 0.999], "adam_eps": 1e-8,
     "weight_decay": 0.01, "clip_norm": 1.0, "precision": "float32", "eval_batch_size": 8,
-    "kernels": "torch", "device": "cpu", "threads": 1,
+    "kernels": "torch", "device": "cpu", "step": "eager", "threads": 1,
 }  # fmt: skip
 SCAFFOLD = {
     "refresh_every": 2,

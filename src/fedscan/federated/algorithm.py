@@ -63,6 +63,19 @@ class ServerStep(NamedTuple):
     internals: Mapping[str, float]
 
 
+def never(round_index: int) -> bool:
+    """Observe no step.
+
+    Args:
+        round_index: ignored.
+
+    Returns:
+        False.
+    """
+    del round_index
+    return False
+
+
 class Algorithm(NamedTuple):
     """A federated algorithm.
 
@@ -74,6 +87,8 @@ class Algorithm(NamedTuple):
         client_message: (local result, context) -> message with an entry ``"update"``, and the
             client's next state.
         server_update: (global parameters, server state, mean message, round) -> server step.
+        observes: round -> whether its steps are observed. A recorded step is kept per answer, so
+            ``local_gradient`` may depend on the round through this alone.
         full_precision: the local phase needs exact gradients and runs without autocast.
     """
 
@@ -83,4 +98,5 @@ class Algorithm(NamedTuple):
     local_gradient: Callable[[GradFn, Params, Any, LocalContext], Step]
     client_message: Callable[[LocalResult, LocalContext], tuple[Message, State]]
     server_update: Callable[[Params, State, Message, int], ServerStep]
+    observes: Callable[[int], bool] = never
     full_precision: bool = False

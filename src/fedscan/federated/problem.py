@@ -59,7 +59,7 @@ class Problem(Protocol):
         """Return the batches of one local phase; a function of its arguments alone."""
         ...
 
-    def gradient(self, params: Params, batch: Any, scale: float) -> tuple[Tensor, Params]:
+    def gradient(self, params: Params, batch: Any, scale: float | Tensor) -> tuple[Tensor, Params]:
         """Return loss and gradient at ``params``; the loss is scaled during backward only."""
         ...
 

@@ -70,6 +70,7 @@ RUNS = (
     Column("parameters", INT, "-", "trainable parameters of the model"),
     Column("kernels", TEXT, "-", "'torch' or 'mamba_ssm'"),
     Column("device", TEXT, "-", "device that ran the job"),
+    Column("step", TEXT, "-", "'eager' or 'cuda_graph'"),
     Column("precision", TEXT, "-", "precision of forward and backward passes"),
     Column("threads", INT, "threads", "CPU threads of the matrix products"),
     DATA_SOURCE,

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedscan.models.attention import Attention
+from fedscan.models.chunked_loss import chunked_loss
 from fedscan.models.mamba2 import EPS, Mamba2
 
 # Rows of logits that exist at one time; the automatic choice of 16 is three times slower.
@@ -177,9 +178,12 @@ def head_loss(hidden: Tensor, weight: Tensor, ids: Tensor) -> Tensor:
         ids: token ids, (batch, length) int64, length at least 2.
 
     Returns:
-        Scalar in nats per token; logits exist for ``HEAD_ROWS`` positions at a time.
+        Scalar in nats per token; logits exist for ``HEAD_ROWS`` positions at a time (on a GPU
+        for ``chunked_loss.ROWS``).
     """
     hidden, targets = hidden[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
+    if hidden.is_cuda:
+        return chunked_loss(hidden, weight, targets)
     if len(targets) <= HEAD_ROWS:
         # One chunk: the plain operations, without the fused one's start-up (it loads the compiler).
         return F.cross_entropy(F.linear(hidden, weight), targets)

@@ -53,6 +53,9 @@ def add(a: Mapping[str, Tensor], b: Mapping[str, Tensor], scale: float = 1.0) ->
     Returns:
         New tensors.
     """
+    if _on_gpu(a):
+        moved = torch._foreach_add(list(a.values()), [b[name] for name in a], alpha=scale)
+        return dict(zip(a, moved, strict=True))
     if scale == 1.0:
         return {name: tensor + b[name] for name, tensor in a.items()}
     return {name: tensor + scale * b[name] for name, tensor in a.items()}
@@ -68,6 +71,9 @@ def subtract(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> Params:
     Returns:
         New tensors.
     """
+    if _on_gpu(a):
+        apart = torch._foreach_sub(list(a.values()), [b[name] for name in a])
+        return dict(zip(a, apart, strict=True))
     return {name: tensor - b[name] for name, tensor in a.items()}
 
 
@@ -81,7 +87,14 @@ def multiply(a: Mapping[str, Tensor], factor: float) -> Params:
     Returns:
         New tensors.
     """
+    if _on_gpu(a):
+        return dict(zip(a, torch._foreach_mul(list(a.values()), factor), strict=True))
     return {name: factor * tensor for name, tensor in a.items()}
+
+
+def _on_gpu(a: Mapping[str, Tensor]) -> bool:
+    """Return whether one launch for all tensors is worth it; CPUs would only loop inside."""
+    return any(tensor.is_cuda for tensor in a.values())
 
 
 def dot(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> float:
@@ -126,16 +139,22 @@ def norm_tensor(a: Mapping[str, Tensor]) -> Tensor:
     Returns:
         Scalar, float64.
     """
-    norms = []
-    for tensor in a.values():
-        if tensor.numel() <= SHORT:
-            norms.append(torch.linalg.vector_norm(tensor, dtype=torch.float64))
-        else:
-            for rows in _rows(tensor):
-                partial = torch.linalg.vector_norm(rows, dim=1)
-                norms.append(torch.linalg.vector_norm(partial, dtype=torch.float64))
+    norms: list[Tensor] = []
+    if _on_gpu(a):
+        # Two launches for all tensors; every product and sum is float64.
+        norms.extend(torch._foreach_norm(list(a.values()), 2, dtype=torch.float64))
+    else:
+        for tensor in a.values():
+            norms.extend(_partial_norms(tensor))
     total: Tensor = torch.linalg.vector_norm(torch.stack(norms))
     return total
+
+
+def _partial_norms(tensor: Tensor) -> list[Tensor]:
+    if tensor.numel() <= SHORT:
+        return [torch.linalg.vector_norm(tensor, dtype=torch.float64)]
+    partial = [torch.linalg.vector_norm(rows, dim=1) for rows in _rows(tensor)]
+    return [torch.linalg.vector_norm(norms, dtype=torch.float64) for norms in partial]
 
 
 def _rows(tensor: Tensor) -> list[Tensor]:

@@ -32,8 +32,17 @@ class AdamW:
         ]
 
     @torch.no_grad()
-    def step(self) -> None:
+    def reset(self) -> None:
+        """Forget all steps, in place."""
+        for tensor in (*self._first, *self._second, *self._steps):
+            tensor.zero_()
+
+    @torch.no_grad()
+    def step(self, skip: Tensor | None = None) -> None:
         """Take one step along the gradients.
+
+        Args:
+            skip: scalar float32, 1.0 to leave everything as it is; None never skips.
 
         Raises:
             ValueError: if a tensor has no gradient.
@@ -56,4 +65,5 @@ class AdamW:
             weight_decay=self._weight_decay,
             eps=self._eps,
             maximize=False,
+            found_inf=skip,
         )

@@ -100,26 +100,30 @@ class LanguageModelProblem:
     def batches(self, client: int, round_index: int) -> Iterator[Tensor]:
         """Yield the client's batches of a round, (batch, length) int64."""
         schedule, sequences = self._schedule, self._train[client]
-        for rows in batch_indices(
+        rows = batch_indices(
             self._seed,
             client,
             round_index,
             len(sequences),
             schedule.local_steps,
             schedule.batch_size,
-        ):
-            yield self._ids(sequences[rows])
+        )
+        # One copy to the device for the whole phase.
+        yield from self._ids(sequences[rows])
 
-    def gradient(self, params: Params, batch: Any, scale: float) -> tuple[Tensor, Params]:
+    def gradient(self, params: Params, batch: Any, scale: float | Tensor) -> tuple[Tensor, Params]:
         """Return mean cross-entropy and its gradient in float32."""
         leaves = {name: tensor.detach().requires_grad_() for name, tensor in params.items()}
-        with torch.enable_grad(), self._precision():
-            loss = self._call(self._loss, leaves, batch)
-        # Outside autocast: backward reuses the forward's precisions by itself.
-        scaled = loss if scale == 1.0 else loss * scale
+        # A tensor is not asked for its value, which a GPU would have to be waited for.
+        plain = isinstance(scale, float) and scale == 1.0
+        with torch.enable_grad():
+            with self._precision():
+                loss = self._call(self._loss, leaves, batch)
+            # Outside autocast: backward reuses the forward's precisions by itself.
+            scaled = loss if plain else loss * scale
         gradients = torch.autograd.grad(scaled, list(leaves.values()))
-        if scale != 1.0:
-            gradients = tuple(gradient / scale for gradient in gradients)
+        if not plain:
+            gradients = torch._foreach_div(gradients, scale)
         return loss.detach(), dict(zip(leaves, gradients, strict=True))
 
     def optimizer(self, tensors: Sequence[Tensor]) -> AdamW:
@@ -131,12 +135,17 @@ class LanguageModelProblem:
     @torch.no_grad()
     def evaluate(self, params: Params) -> float:
         """Return the mean cross-entropy over all validation tokens, in nats."""
-        total, size = 0.0, self._schedule.eval_batch_size
+        losses, counts, size = [], [], self._schedule.eval_batch_size
         for start in range(0, len(self._validation), size):
             rows = self._validation[start : start + size]
             with self._precision():
-                loss = self._call(self._loss, params, self._ids(rows))
-            total += float(loss) * len(rows)
+                losses.append(self._call(self._loss, params, self._ids(rows)))
+            counts.append(len(rows))
+        # Read at the end: a GPU computes all batches without a pause.
+        means = torch.stack(losses).tolist()
+        total = 0.0
+        for mean, count in zip(means, counts, strict=True):
+            total += mean * count
         return total / len(self._validation)
 
     @torch.no_grad()

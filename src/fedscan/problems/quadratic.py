@@ -44,7 +44,7 @@ class QuadraticProblem:
         del round_index
         return [client] * self.local_steps
 
-    def gradient(self, params: Params, batch: Any, scale: float) -> tuple[Tensor, Params]:
+    def gradient(self, params: Params, batch: Any, scale: float | Tensor) -> tuple[Tensor, Params]:
         """Return value and gradient of client ``batch``."""
         del scale
         offset = params["w"] - self._optima[batch]

@@ -138,7 +138,9 @@ class TeacherStudentProblem:
         for rows in self.indices(client, round_index):
             yield np.ascontiguousarray(self.client_tokens[client][rows])
 
-    def gradient(self, params: Params, batch: np.ndarray, scale: float) -> tuple[Tensor, Params]:
+    def gradient(
+        self, params: Params, batch: np.ndarray, scale: float | Tensor
+    ) -> tuple[Tensor, Params]:
         """Return loss and gradient at ``params`` by the compiled kernel."""
         del scale
         loss, found = cpu.gradient(to_vector(params), batch, self.shape)

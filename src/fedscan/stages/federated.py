@@ -6,16 +6,19 @@ there until the job's tables are written. A kill between any two writes loses at
 
 import inspect
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from fedscan.federated import engine
+from fedscan.federated import cuda_graph, engine
 from fedscan.federated.algorithm import Algorithm
 from fedscan.federated.algorithms import ALGORITHMS
-from fedscan.federated.local_phase import Diverged
+from fedscan.federated.local_phase import Diverged, local_phase
+from fedscan.federated.problem import Problem
+from fedscan.federated.recorded_phase import RecordedPhase
 from fedscan.grid import value_label
 from fedscan.io import checkpoints, parquet
 from fedscan.io.provenance import config_hash, versions
@@ -31,6 +34,11 @@ from fedscan.stages.preemption import stop_if_asked
 from fedscan.stages.sequences import read_clients
 
 TABLES = run_rows.Rows._fields
+# How a local step is launched -> (problem, algorithm) -> local phase of a run.
+PHASES: dict[str, Callable[[Problem, Algorithm], engine.LocalPhase]] = {
+    "eager": lambda problem, algorithm: local_phase,
+    "cuda_graph": partial(RecordedPhase, capture=cuda_graph.capture),
+}
 
 
 def run(
@@ -150,8 +158,9 @@ def _train(
     value = value_label(hyperparameters)
     state, record = run_state.restore(path, problem, algorithm, identity, report, run_rows.Record)
     rounds, timer = bench.training["rounds"], run_rows.Timer(state.round_index)
+    phase = PHASES[bench.training["step"]](problem, algorithm)
     try:
-        for result in _rounds(problem, algorithm, rounds, state, record):
+        for result in _rounds(problem, algorithm, rounds, state, record, phase):
             record.add(result, problem, value)
             record.require_finite_perplexity()
             run_state.store(path, result.state, record, identity)
@@ -177,8 +186,9 @@ def _rounds(
     rounds: int,
     state: engine.RunState,
     record: run_rows.Record,
+    phase: engine.LocalPhase,
 ) -> Iterator[engine.RoundResult]:
-    return iter(()) if record.failure else engine.run(problem, algorithm, rounds, state)
+    return iter(()) if record.failure else engine.run(problem, algorithm, rounds, state, phase)
 
 
 def _facts(
@@ -189,6 +199,7 @@ def _facts(
         "parameters": sum(tensor.numel() for tensor in problem.model.parameters()),
         "kernels": training["kernels"],
         "device": training["device"],
+        "step": training["step"],
         "precision": "float32" if algorithm.full_precision else training["precision"],
         "threads": training["threads"],
         "data_source": bench.settings["data_source"],

@@ -4,7 +4,7 @@ from typing import Any
 
 from fedscan.federated.algorithm import Algorithm, GradFn, LocalContext, Step
 from fedscan.federated.algorithms.fedavg import fedavg
-from fedscan.params.algebra import Params, add, norm
+from fedscan.params.algebra import Params, norm_tensor
 
 EPS = 1e-12
 
@@ -25,7 +25,9 @@ def fedsam(*, radius: float) -> Algorithm:
     def local_gradient(grad_fn: GradFn, params: Params, batch: Any, context: LocalContext) -> Step:
         del context
         loss, gradient = grad_fn(params, batch)
-        perturbed = add(params, gradient, radius / (norm(gradient) + EPS))
+        # A tensor: a GPU need not wait for its value.
+        scale = radius / (norm_tensor(gradient) + EPS)
+        perturbed = {name: tensor + scale * gradient[name] for name, tensor in params.items()}
         _, sharp = grad_fn(perturbed, batch)
         return Step(loss, sharp)
 

@@ -54,11 +54,13 @@ def scaffold(
     def zero_control(params: Params) -> State:
         return {"control": zeros_like(params)}
 
+    def observes(round_index: int) -> bool:
+        return estimate == "mean_gradient" and round_index % refresh_every == 0
+
     def local_gradient(grad_fn: GradFn, params: Params, batch: Any, context: LocalContext) -> Step:
         loss, gradient = grad_fn(params, batch)
         shift = subtract(context.server_state["control"], context.client_state["control"])
-        averaged = estimate == "mean_gradient" and context.round_index % refresh_every == 0
-        observation = gradient if averaged else None
+        observation = gradient if observes(context.round_index) else None
         return Step(loss, add(gradient, shift, correction_scale), observation)
 
     def client_message(result: LocalResult, context: LocalContext) -> tuple[Message, State]:
@@ -91,6 +93,7 @@ def scaffold(
         local_gradient=local_gradient,
         client_message=client_message,
         server_update=server_update,
+        observes=observes,
     )
 
 
