@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-slow lint browser clean
+.PHONY: run test test-slow lint browser slurm clean
 
 run: $(VENV)/.installed
 	$(BIN)/snakemake --cores all --workflow-profile workflow/profiles/default
 
-test: $(VENV)/.installed-dev lint browser
+test: $(VENV)/.installed-dev lint browser slurm
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.installed-dev
@@ -16,6 +16,9 @@ test-slow: $(VENV)/.installed-dev
 
 browser:
 	tests/install_browser.sh
+
+slurm:
+	tests/install_slurm.sh
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -60,8 +60,7 @@ def validate(merged: Mapping[str, Any], files: Sequence[str | os.PathLike[str]])
     if repeated:
         raise ConfigError("\n".join(repeated))
     try:
-        # Through JSON: strict mode then still takes lists for tuples and 1: as a name in a mapping.
-        config = Config.model_validate_json(json.dumps(merged, default=str))
+        config = Config.model_validate_json(_as_json(merged, "configuration"))
     except ValidationError as error:
         problems = [
             (tuple(e["loc"]), e["input"], _message(dict(e), merged)) for e in error.errors()
@@ -80,12 +79,25 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: no such configuration file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: cannot be read ({error})") from None
-    except yaml.YAMLError as error:
+    except RecursionError:
+        raise ConfigError(f"{file}: not usable YAML: nested too deeply") from None
+    # Not only YAMLError: PyYAML lets through what int(), date() and its tables raise.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
         text = " ".join(str(error).split())
         raise ConfigError(f"{file}: not valid YAML: {text}") from None
+    _as_json(content, file)
     if not isinstance(content, dict):
         raise ConfigError(f"{file}: expected a mapping of sections, found {content!r}")
     return content
+
+
+def _as_json(content: Any, where: object) -> str:
+    """Return JSON: strict mode then still takes lists for tuples and 1: as a name in a mapping."""
+    try:
+        return json.dumps(content, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        text = f"{where}: {error}; keys are names, and nothing may contain itself"
+        raise ConfigError(text) from None
 
 
 def _merge(base: dict[str, Any], override: Mapping[str, Any]) -> None:
@@ -106,10 +118,10 @@ class Source:
         self.repeated: list[str] = []
         try:
             root = yaml.compose(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError):
+            if root is not None:
+                self._index(root, ())
+        except (OSError, ValueError, RecursionError, yaml.YAMLError):
             return
-        if root is not None:
-            self._index(root, ())
 
     def _index(self, node: yaml.Node, location: Location) -> None:
         if isinstance(node, yaml.MappingNode):

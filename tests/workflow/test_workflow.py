@@ -68,6 +68,32 @@ def add_value(project):
     project.save()
 
 
+def add_beta(project):
+    project.config["studies"]["main"]["betas"] = [0.7, 1]
+    project.save()
+
+
+def more_rounds(project):
+    project.config["training"]["rounds"] = 3
+    project.save()
+
+
+def other_tokenizer(project):
+    project.config["tokenizer"]["name"] = "gpt2"
+    project.config["model"]["vocab_size"] = 50257
+    project.save()
+
+
+def which_gpus(project):
+    project.config["workflow"]["gpus"] = [0]
+    project.save()
+
+
+def touch_inputs(project):
+    for file in (project.folder / "results/partition").rglob("*.parquet"):
+        file.touch()
+
+
 def add_seed(project):
     project.config["studies"]["main"]["seeds"] = [0, 1]
     project.save()
@@ -167,6 +193,11 @@ def similar_percent(project):
     ("change", "jobs"),
     [
         (set_lr, {"federated": TRAININGS} | DOWNSTREAM | MERGING),
+        (more_rounds, {"federated": TRAININGS} | DOWNSTREAM | MERGING),
+        (add_beta, {"partition": 1, "federated": 2} | DOWNSTREAM | MERGING),
+        (other_tokenizer, DATA | {"task_data": 4}),
+        (which_gpus, {"html_report": 1}),
+        (touch_inputs, {}),
         (swap_rounds_and_batch, {"federated": TRAININGS} | DOWNSTREAM | MERGING),
         (add_value, {"federated": 1} | DOWNSTREAM | MERGING),
         (add_seed, {"federated": 2} | DOWNSTREAM | MERGING),
@@ -205,6 +236,39 @@ def test_what_reruns_after_a_change(copy, change, jobs):
 def test_deleting_one_output_reruns_its_job(copy):
     next((copy.folder / "results/federated").rglob("algorithm=fedprox/*/runs.parquet")).unlink()
     assert copy.planned() == {"federated": 1} | DOWNSTREAM | MERGING
+
+
+def test_results_of_older_code_are_kept_if_asked_and_then_listed(copy):
+    copy.config["workflow"]["rerun_on_code_change"] = False
+    copy.save()
+    copy.run("check")
+    table = copy.folder / "results/check/checks.parquet"
+    checks = pd.read_parquet(table).query("check == 'results of the present code'")
+    assert set(checks["detail"]) == {"values of other code: none"}
+    before = trained_bytes(copy)
+    edit_fedprox(copy)
+    add_value(copy)
+    copy.run("check")
+    checks = pd.read_parquet(table).query("check == 'results of the present code'")
+    old = checks[checks["detail"] != "values of other code: none"]
+    # The value trained before the change is named; the one trained after it is not.
+    assert old["detail"].tolist() == ["values of other code: mu=0.001"]
+    assert "algorithm=fedprox" in old["subject"].item()
+    rows = pd.read_parquet(
+        next((copy.folder / "results/federated").rglob("*=fedprox/*/runs.parquet"))
+    )
+    assert rows["value"].tolist() == ["mu=0.001", "mu=0.01"]
+    assert rows["code_hash"].nunique() == 2
+    changed = {name for name, data in trained_bytes(copy).items() if data != before[name]}
+    assert all("algorithm=fedprox" in name for name in changed)
+    # Asked for results of one code again, check would refuse these: training is planned first.
+    copy.config["workflow"]["rerun_on_code_change"] = True
+    copy.save()
+    assert copy.planned()["federated"] == TRAININGS
+
+
+def trained_bytes(project):
+    return {name: data for name, data in project.results().items() if "federated" in name}
 
 
 def test_touching_code_without_changing_it_reruns_nothing(copy):

@@ -18,18 +18,24 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Yields:
         The name to write to, in the same folder (renames across file systems are not atomic).
+
+    Raises:
+        OSError: names ``path`` and the reason: no space, no permission, a read-only file system.
     """
     final = Path(path)
-    final.parent.mkdir(parents=True, exist_ok=True)
     temporary = final.with_name(f".{final.name}.{os.getpid()}.tmp")
     try:
-        yield temporary
-        with temporary.open("rb+") as written:
-            os.fsync(written.fileno())
-        temporary.replace(final)
-        _sync_folder(final.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            with temporary.open("rb+") as written:
+                os.fsync(written.fileno())
+            temporary.replace(final)
+            _sync_folder(final.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, f"{final} could not be written: {error.strerror}") from error
 
 
 def _sync_folder(folder: Path) -> None:

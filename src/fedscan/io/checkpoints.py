@@ -4,6 +4,7 @@ Model, optimiser state and round counter live in one file, so that no kill can l
 round beside the counter of another. safetensors never executes code when loading.
 """
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -26,12 +27,18 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], record:
         path: file to write.
         arrays: name -> array.
         record: JSON-like data; NaN and infinities are allowed.
+
+    Raises:
+        OSError: if it cannot be written.
     """
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     # One key: safetensors writes several in an order that changes from run to run.
     metadata = {FORMAT: json.dumps(record, sort_keys=True)}
     with replacing(path) as temporary:
-        save_file(contiguous, temporary, metadata=metadata)
+        try:
+            save_file(contiguous, temporary, metadata=metadata)
+        except SafetensorError as error:  # its word for a full disk too
+            raise OSError(errno.EIO, str(error)) from error
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:

@@ -60,9 +60,8 @@ def job(log: str | os.PathLike[str], echo: bool = False) -> Iterator[Log]:
         SystemExit: with code 1 after a ValueError or OSError, whose text is logged and printed;
             with code 75 after SIGTERM, see ``preemption``.
     """
-    Path(log).parent.mkdir(parents=True, exist_ok=True)
     keep_compiled_kernels()
-    with open(log, "w", encoding="utf-8") as stream, _live_bar() as bar, listening():
+    with _opened(log) as stream, _live_bar() as bar, listening():
         report = Log(stream, bar, echo)
         try:
             yield report
@@ -77,6 +76,15 @@ def job(log: str | os.PathLike[str], echo: bool = False) -> Iterator[Log]:
         except BaseException:
             report(traceback.format_exc())
             raise
+
+
+def _opened(log: str | os.PathLike[str]) -> TextIO:
+    try:
+        Path(log).parent.mkdir(parents=True, exist_ok=True)
+        return open(log, "w", encoding="utf-8")
+    except OSError as error:
+        print(f"fedscan: error: the log cannot be written: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
 def keep_compiled_kernels() -> None:
