@@ -82,12 +82,13 @@ def parse_summary(
         Rules in the order of ``files``.
     """
     found: dict[str, dict[str, set[str]]] = {}
+    folders = {rule: {Path(results, job) for job in jobs} for rule, jobs in files.items()}
     for row in csv.DictReader(text.splitlines(), delimiter="\t"):
         if row["plan"] == "update pending":
             rule, path = row["rule"], Path(row["output_file"])
-            jobs = [job for job in files.get(rule, {}) if path.is_relative_to(Path(results, job))]
-            job = jobs[0] if jobs else str(path.parent)
-            found.setdefault(rule, {}).setdefault(job, set()).add(row["status"])
+            known = folders.get(rule, set())
+            folder = next((parent for parent in path.parents if parent in known), path.parent)
+            found.setdefault(rule, {}).setdefault(str(folder), set()).add(row["status"])
     order = [*files, *found]
     return [
         Planned(rule, len(jobs), _counts(jobs.values()))
