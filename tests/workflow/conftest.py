@@ -122,7 +122,7 @@ class Project:
             env=self.environment(),
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
         )
         if check:
             assert done.returncode == 0, done.stderr[-4000:]
