@@ -36,7 +36,7 @@ def test_damage_is_named(tmp_path):
     with pytest.raises(ValueError, match="damaged checkpoint .*delete it to start over"):
         checkpoints.load(path)
     save_file({"x": np.ones(3)}, path)
-    with pytest.raises(ValueError, match="not a checkpoint of format 'fedscan-1'"):
+    with pytest.raises(ValueError, match="not a checkpoint of format 'fedscan-2'"):
         checkpoints.load(path)
 
 

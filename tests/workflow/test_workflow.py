@@ -1,14 +1,19 @@
 """The workflow: a whole run, what reruns when, kills, and configurations that are refused."""
 
+import json
 import os
+import runpy
+import shutil
 import signal
 import subprocess
 import time
+from fnmatch import fnmatch
 
 import pandas as pd
 import pytest
 import yaml
 
+from fedscan.io import parquet
 from tests.workflow.conftest import ROOT, Project
 
 
@@ -28,13 +33,24 @@ def test_a_run_ends_in_table_figure_and_checks(finished):
     assert "synthetic text" in (results / "compare/comparison.txt").read_text()
     checks = pd.read_parquet(results / "check/checks.parquet")
     assert checks["passed"].all()
-    assert len(set(checks["check"])) == 19
+    assert len(set(checks["check"])) == 20
     summary = (results / "bounds/summary.txt").read_text()
     assert "gradient_norm<=G_SSM" in summary
     log = next((results / "logs/federated").rglob("seed=0.log")).read_text()
     assert "round 2/2: train ppl" in log
     assert "ETA" in log
     assert not list((results / "checkpoints").rglob("*.safetensors"))
+
+
+def test_every_table_is_where_the_documents_say(finished):
+    places = runpy.run_path(str(ROOT / "docs/make_tables.py"))["PLACES"]
+    results, found = finished.folder / "results", set()
+    for file in results.rglob("*.parquet"):
+        table = json.loads(parquet.read_provenance(file))["table"]
+        name = str(file.relative_to(results).with_suffix(""))
+        assert any(fnmatch(name, place) for place in places[table]), name
+        found.add(table)
+    assert found == set(places)
 
 
 def test_nothing_to_do_the_second_time(finished):
@@ -243,14 +259,12 @@ def test_results_of_older_code_are_kept_if_asked_and_then_listed(copy):
     copy.save()
     copy.run("check")
     table = copy.folder / "results/check/checks.parquet"
-    checks = pd.read_parquet(table).query("check == 'results of the present code'")
-    assert set(checks["detail"]) == {"values of other code: none"}
+    assert set(other_code(table)["detail"]) == {"values of other code: none"}
     before = trained_bytes(copy)
     edit_fedprox(copy)
     add_value(copy)
     copy.run("check")
-    checks = pd.read_parquet(table).query("check == 'results of the present code'")
-    old = checks[checks["detail"] != "values of other code: none"]
+    old = other_code(table).query("detail != 'values of other code: none'")
     # The value trained before the change is named; the one trained after it is not.
     assert old["detail"].tolist() == ["values of other code: mu=0.001"]
     assert "algorithm=fedprox" in old["subject"].item()
@@ -265,6 +279,38 @@ def test_results_of_older_code_are_kept_if_asked_and_then_listed(copy):
     copy.config["workflow"]["rerun_on_code_change"] = True
     copy.save()
     assert copy.planned()["federated"] == TRAININGS
+
+
+def test_results_of_another_configuration_are_refused_by_check(copy):
+    shutil.rmtree(copy.folder / ".snakemake")  # as if the results had been copied from elsewhere
+    set_lr(copy)
+    assert "federated" not in copy.planned()
+    done = copy.run("--forcerun", "check", "--", "check", check=False)
+    assert done.returncode != 0
+    text = done.stdout + done.stderr
+    assert "results of the present configuration" in text
+    assert "--forcerun federated trains them again" in text
+    assert "Traceback" not in text
+
+
+def test_files_from_the_future_lose_nothing(copy):
+    """A clock that was wrong: inputs look newer than anything made of them can be."""
+    before = copy.results()
+    ahead = time.time() + 7 * 24 * 3600
+    inputs = list((copy.folder / "results/partition").rglob("*.parquet"))
+    for file in inputs:
+        os.utime(file, (ahead, ahead))
+    assert copy.planned() == {}
+    add_value(copy)
+    done = copy.run("compare", check=False)
+    assert done.returncode != 0
+    assert "is dated in the future: a clock is wrong" in done.stderr
+    assert copy.results() == before
+
+
+def other_code(table):
+    checks = pd.read_parquet(table)
+    return checks[checks["detail"].str.startswith("values of other code")]
 
 
 def trained_bytes(project):

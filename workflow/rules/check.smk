@@ -1,7 +1,8 @@
 rule check:
     input:
-        runs=rules.compare.output.runs,
-        rounds=rules.compare.output.rounds,
+        # Text, see rule practice.
+        runs=str(rules.compare.output.runs),
+        rounds=str(rules.compare.output.rounds),
         clients=expand("results/federated/{job}/clients.parquet", job=JOBS),
         partitions=expand("results/partition/{path}/partition.parquet", path=PARTITIONS),
         train=expand("results/partition/{path}/train.parquet", path=PARTITIONS),
@@ -21,7 +22,7 @@ rule check:
             )
             for path in of_shapes(f"results/{name.format(SHAPE)}.parquet")
         ],
-        stacks=rules.stacks.output,
+        stacks=[str(path) for path in rules.stacks.output],
         students=expand(
             "results/students/{cell}/{table}.parquet",
             cell=CELLS,
@@ -43,7 +44,7 @@ rule check:
     params:
         key=stage_key(
             "check",
-            studies=CONFIG["studies"],
+            **{name: CONFIG[name] for name in ("studies", "training", "model")},
             synthetic={
                 "shapes": SHAPES,
                 "rhos": SYNTHETIC["rhos"],

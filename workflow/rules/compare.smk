@@ -60,8 +60,10 @@ rule compare:
 
 rule practice:
     input:
-        table=rules.compare.output.table,
-        runs=rules.compare.output.runs,
+        # Text: beside another rule's output objects Snakemake hashes the whole list of an input
+        # for each of its files, which takes minutes for thousands.
+        table=str(rules.compare.output.table),
+        runs=str(rules.compare.output.runs),
         quantities=expand(
             "results/federated/{job}/{table}.parquet",
             job=JOBS,

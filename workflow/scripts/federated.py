@@ -5,9 +5,10 @@ from pathlib import Path
 
 from fedscan.stages import federated
 from fedscan.stages.gpu_lease import lease
-from fedscan.stages.job import job
+from fedscan.stages.job import job, refuse_future
 
 with job(snakemake.log[0]) as report:
+    refuse_future(snakemake.input)
     folder = Path(snakemake.output.runs).parent
     checkpoints = Path("results/checkpoints", folder.relative_to("results"))
     partition = str(Path(snakemake.input[0]).parent)

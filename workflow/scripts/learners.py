@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 from fedscan.stages import learners
-from fedscan.stages.job import job
+from fedscan.stages.job import job, refuse_future
 
 with job(snakemake.log[0]) as report:
+    refuse_future(snakemake.input)
     folder = Path(snakemake.output.learners).parent
     checkpoints = Path("results/checkpoints", folder.relative_to("results"))
     teachers = str(Path(snakemake.input[0]).parent)

@@ -94,6 +94,8 @@ def _set_name(meta: Any) -> str | None:
             meta = json.loads(meta)
         except json.JSONDecodeError:
             raise ValueError(f"meta is text but not JSON: {meta[:60]!r}") from None
+        except RecursionError:
+            raise ValueError("meta is not usable JSON (nested too deeply)") from None
     if meta is None:
         return None
     if not isinstance(meta, Mapping):

@@ -1,12 +1,14 @@
 """Checkpoints: named arrays and a JSON record in one safetensors file, replaced atomically.
 
 Model, optimiser state and round counter live in one file, so that no kill can leave a model of one
-round beside the counter of another. safetensors never executes code when loading.
+round beside the counter of another. safetensors never executes code when loading, and a checksum
+over everything refuses what a disk has changed: training on would give a wrong result, silently.
 """
 
 import errno
 import json
 import os
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from safetensors.numpy import save_file
 
 from fedscan.io.atomic import replacing
 
-FORMAT = "fedscan-1"
+FORMAT = "fedscan-2"
 
 
 def save(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], record: Any) -> None:
@@ -32,8 +34,9 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], record:
         OSError: if it cannot be written.
     """
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    text = json.dumps(record, sort_keys=True)
     # One key: safetensors writes several in an order that changes from run to run.
-    metadata = {FORMAT: json.dumps(record, sort_keys=True)}
+    metadata = {FORMAT: f"{_checksum(contiguous, text)} {text}"}
     with replacing(path) as temporary:
         try:
             save_file(contiguous, temporary, metadata=metadata)
@@ -61,4 +64,17 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
         raise ValueError(f"{path}: damaged checkpoint ({error}); delete it to start over") from None
     if FORMAT not in metadata:
         raise ValueError(f"{path}: not a checkpoint of format {FORMAT!r}; its keys: {[*metadata]}")
-    return arrays, json.loads(metadata[FORMAT])
+    checksum, _, text = metadata[FORMAT].partition(" ")
+    if checksum != _checksum(arrays, text):
+        raise ValueError(f"{path}: damaged checkpoint (wrong checksum); delete it to start over")
+    return arrays, json.loads(text)
+
+
+def _checksum(arrays: Mapping[str, np.ndarray], text: str) -> str:
+    """Return the CRC-32 of names, types, shapes, values and record: fast, and not for security."""
+    found = zlib.crc32(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        found = zlib.crc32(f"{name} {array.dtype} {array.shape}".encode(), found)
+        found = zlib.crc32(array.reshape(-1).view(np.uint8).data, found)
+    return f"{found:08x}"

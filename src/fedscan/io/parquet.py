@@ -56,6 +56,7 @@ def write(
             compression="zstd",
             use_dictionary=False,
             row_group_size=ROW_GROUP,
+            write_page_checksum=True,
         )
 
 
@@ -114,18 +115,23 @@ def read(path: str | os.PathLike[str], table: str) -> pa.Table:
     schema = arrow_schema(table)
     try:
         # ParquetFile, unlike read_table, takes no columns from the folders' key=value names.
-        with pq.ParquetFile(Path(path)) as file:
+        with pq.ParquetFile(Path(path), page_checksum_verification=True) as file:
             data = file.read()
+        names = data.schema.names
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file; expected a {table} table") from None
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not a whole Parquet file ({error})") from None
-    if data.schema.names != schema.names or data.schema.types != schema.types:
+    if names != schema.names or data.schema.types != schema.types:
         raise ValueError(
-            f"{path}: columns {data.schema.names} are not those of table {table!r} in this version"
-            f" ({schema.names}); delete the file to recompute it"
+            f"{path}: columns {_columns(data.schema)} are not those of table {table!r} in this"
+            f" version ({_columns(schema)}); delete the file to recompute it"
         )
     return data
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def read_frame(path: str | os.PathLike[str], table: str) -> pd.DataFrame:

@@ -79,7 +79,12 @@ def code_fingerprint(entry: str, choices: Mapping[str, str] | None = None) -> st
     Raises:
         ValueError: if ``entry`` or a choice is not a module of this package.
     """
-    chosen = dict(choices or {})
+    return _fingerprint(entry, tuple(sorted((choices or {}).items())))
+
+
+@functools.cache  # the Snakefile asks once per job
+def _fingerprint(entry: str, choices: tuple[tuple[str, str], ...]) -> str:
+    chosen = dict(choices)
     seen: set[str] = set()
     todo = [entry]
     for registry, member in chosen.items():

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedscan import grid
 from fedscan.io import parquet
-from fedscan.io.provenance import versions
+from fedscan.io.provenance import config_hash, versions
 from fedscan.stages.check_merging import merging_checks
 from fedscan.stages.check_synthetic import Check, synthetic_checks
 from fedscan.stages.job import Log
@@ -18,9 +18,9 @@ def run(settings: Mapping[str, Any], results: str, output: str, report: Log) -> 
     """Check partitions, runs and bounds, and write the outcomes.
 
     Args:
-        settings: ``studies``, ``training_code`` (fingerprint per algorithm) and
-            ``rerun_on_code_change``: if false, rows of older code are listed, not refused; and
-            ``synthetic``, see ``check_synthetic``, and ``merging``, see ``check_merging``.
+        settings: ``studies``, sections ``training`` and ``model``, ``training_code`` (fingerprint
+            per algorithm), ``rerun_on_code_change``: if false, rows of older code are listed, not
+            refused; ``synthetic``, see ``check_synthetic``; and ``merging``, see ``check_merging``.
         results: folder of all results.
         output: receives the table.
         report: the job's log.
@@ -91,8 +91,27 @@ def _runs(runs: list[grid.Run], results: str, settings: Mapping[str, Any]) -> It
         counted = table.set_index("value")["rounds"].to_dict()
         agree = all(counted[value] == len(numbers.get(value, [])) for value in counted)
         yield Check("recorded rounds are there", path, agree, f"{counted}")
+        yield _configuration(path, members, table, settings)
         code = settings["training_code"][members[0].job.algorithm]
         old = sorted(set(table["value"][table["code_hash"] != code]))
         detail = f"values of other code: {', '.join(old) or 'none'}"
         accepted = not old or not settings["rerun_on_code_change"]
         yield Check("results of the present code", path, accepted, detail)
+
+
+def _configuration(
+    path: str, members: list[grid.Run], table: pd.DataFrame, settings: Mapping[str, Any]
+) -> Check:
+    # Snakemake trusts files it has no record of, such as results copied from another project.
+    wanted = {
+        run.value: config_hash(
+            run.job._asdict(), dict(run.hyperparameters), settings["training"], settings["model"]
+        )
+        for run in members
+    }
+    found = table.set_index("value")["config_hash"].to_dict()
+    other = sorted(value for value in found if found[value] != wanted.get(value))
+    detail = f"values of another configuration: {', '.join(other) or 'none'}"
+    if other:
+        detail += "; snakemake --forcerun federated trains them again"
+    return Check("results of the present configuration", path, not other, detail)

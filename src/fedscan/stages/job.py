@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -76,6 +76,27 @@ def job(log: str | os.PathLike[str], echo: bool = False) -> Iterator[Log]:
         except BaseException:
             report(traceback.format_exc())
             raise
+
+
+def refuse_future(files: Iterable[str]) -> None:
+    """Stop before any work if an input is dated later than now.
+
+    Snakemake takes a new output that is older than its input for a failure, when the job is done,
+    and deletes it together with the rows that were there before.
+
+    Args:
+        files: the job's inputs.
+
+    Raises:
+        ValueError: names the file.
+    """
+    now = time.time()
+    for file in files:
+        if os.stat(file).st_mtime > now:
+            raise ValueError(
+                f"{file} is dated in the future: a clock is wrong, or was; set it right, then"
+                " 'touch' the file"
+            )
 
 
 def _opened(log: str | os.PathLike[str]) -> TextIO:

@@ -166,5 +166,5 @@ def _parquet(file: Path) -> Iterator[Record]:
                         yield classify(item["text"], item["meta"])
                     except ValueError as error:
                         raise ValueError(f"{file}: row {row}: {error}") from None
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{file}: not a whole Parquet file (after row {row}: {error})") from None
