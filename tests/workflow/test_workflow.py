@@ -293,6 +293,25 @@ def test_results_of_another_configuration_are_refused_by_check(copy):
     assert "Traceback" not in text
 
 
+def test_a_second_workflow_in_the_same_folder_is_refused(copy):
+    set_lr(copy)
+    command = copy.command("compare")
+    first = subprocess.Popen(
+        command, cwd=copy.folder, env=copy.environment(), stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 100
+        while not list((copy.folder / ".snakemake/locks").glob("*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        second = copy.run("--rerun-incomplete", "compare", check=False)
+    finally:
+        first.send_signal(signal.SIGINT)
+        first.wait()
+    assert second.returncode != 0
+    assert "Directory cannot be locked" in second.stderr
+
+
 def test_files_from_the_future_lose_nothing(copy):
     """A clock that was wrong: inputs look newer than anything made of them can be."""
     before = copy.results()
@@ -306,6 +325,12 @@ def test_files_from_the_future_lose_nothing(copy):
     assert done.returncode != 0
     assert "is dated in the future: a clock is wrong" in done.stderr
     assert copy.results() == before
+    for file in inputs:
+        file.touch()
+    # Snakemake has forgotten its record of the job that failed, see docs/reruns.md.
+    copy.run("--forcerun", "federated", "--", "compare")
+    fedprox = next((copy.folder / "results/federated").rglob("*=fedprox/*/runs.parquet"))
+    assert pd.read_parquet(fedprox)["value"].tolist() == ["mu=0.001", "mu=0.01"]
 
 
 def other_code(table):
