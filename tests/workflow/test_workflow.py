@@ -327,10 +327,36 @@ def test_files_from_the_future_lose_nothing(copy):
     assert copy.results() == before
     for file in inputs:
         file.touch()
-    # Snakemake has forgotten its record of the job that failed, see docs/reruns.md.
-    copy.run("--forcerun", "federated", "--", "compare")
-    fedprox = next((copy.folder / "results/federated").rglob("*=fedprox/*/runs.parquet"))
-    assert pd.read_parquet(fedprox)["value"].tolist() == ["mu=0.001", "mu=0.01"]
+    copy.run("compare")
+    assert values_of_fedprox(copy) == ["mu=0.001", "mu=0.01"]
+
+
+def test_the_same_command_continues_after_a_failure_while_adding_a_value(copy):
+    before = copy.results()
+    add_value(copy)
+    blocked = copy.folder / "results/checkpoints"
+    shutil.rmtree(blocked, ignore_errors=True)
+    blocked.write_text("not a folder\n")
+    done = copy.run("compare", check=False)
+    assert done.returncode != 0
+    assert "fedscan: error" in done.stderr
+    assert copy.results() == before
+    assert values_of_fedprox(copy) == ["mu=0.001"]
+    blocked.unlink()
+    assert copy.planned("compare") == {"federated": 1, "compare": 1}
+    copy.run("compare")
+    assert values_of_fedprox(copy) == ["mu=0.001", "mu=0.01"]
+    assert "mu=0.001: already in the tables" in log_of_fedprox(copy).read_text()
+    assert copy.planned("compare") == {}
+
+
+def values_of_fedprox(project):
+    table = next((project.folder / "results/federated").rglob("*=fedprox/*/runs.parquet"))
+    return pd.read_parquet(table)["value"].tolist()
+
+
+def log_of_fedprox(project):
+    return next((project.folder / "results/logs/federated").rglob("*=fedprox/*.log"))
 
 
 def other_code(table):

@@ -1,10 +1,12 @@
 import json
+import os
 import re
 import sys
 import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.io import is_flagged
 
 try:
     from fedscan import config_analysis, config_files, grid, student_grid
@@ -60,6 +62,15 @@ wildcard_constraints:
     d_input=r"\d+",
     d_state=r"\d+",
     rho="|".join(map(re.escape, RHO_LABELS)),
+
+
+onerror:
+    # When a job that adds to its tables fails, Snakemake restores them and forgets its record of
+    # them, so that it would take them for finished: made older than their inputs, they are not.
+    for job in workflow.dag.needrun_jobs():
+        for file in job.output:
+            if is_flagged(file, "update") and os.path.exists(file):
+                os.utime(file, (1, 1))
 
 
 def chosen(section, name):

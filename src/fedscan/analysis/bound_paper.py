@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-Key = tuple[str, str, str]
+from fedscan.analysis.numbers import Key
+
 # Figure 2(b): slopes in log(1 - rho) at the end of training.
 EXPONENTS = {"G": -1.8, "L": -3.6, "gradient": -0.5, "hessian": -1.0}
 # Appendix G.1: how the 72 teachers were found.

@@ -79,17 +79,7 @@ class WholeSequences(nn.Module):
         self.model = model
 
     def forward(self, prompts: Tensor, lengths: Tensor, labels: Tensor, sizes: Tensor) -> Tensor:
-        """Return the mean log-probability per token of every label, see ``SharedPrompt``.
-
-        Args:
-            prompts: token ids, (batch, length) int64, padded on the right.
-            lengths: tokens per prompt, (batch) int64.
-            labels: token ids, (labels, tokens) int64, padded on the right.
-            sizes: tokens per label, (labels) int64.
-
-        Returns:
-            (batch, labels), float32 or wider, nats per token.
-        """
+        """Return the same scores from the same arguments as ``SharedPrompt.forward``."""
         places = lengths[:, None] + torch.arange(labels.shape[1], device=labels.device)
         columns = []
         for label, size in zip(labels, sizes, strict=True):

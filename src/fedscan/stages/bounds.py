@@ -11,11 +11,12 @@ from fedscan.analysis.bound_figures import figures
 from fedscan.analysis.bound_paper import paper_numbers
 from fedscan.analysis.bound_tables import Evaluated, with_utilization
 from fedscan.analysis.numbers import Number, numbers_table
-from fedscan.analysis.numbers_text import bounds_summary, numbers_text
+from fedscan.analysis.numbers_text import bounds_summary
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
 from fedscan.stages.figure_files import save_figure
 from fedscan.stages.job import Log
+from fedscan.stages.number_files import write_numbers
 from fedscan.stages.paper_tables import paper_tables
 
 PAPER_TABLES = ("table1", "table17", "table18", "table19", "table20", "table21", "table22")
@@ -50,10 +51,7 @@ def run(settings: Mapping[str, Any], results: str, folder: str, report: Log) -> 
     ]
     table = numbers_table(numbers, paper_numbers(paper_tables(PAPER_TABLES)))
     provenance = {"settings": settings, "versions": versions()}
-    parquet.write(f"{folder}/numbers.parquet", "numbers", table, provenance)
-    with atomic.replacing(f"{folder}/numbers.csv") as temporary:
-        table.to_csv(temporary, index=False)
-    atomic.write_text(f"{folder}/numbers.txt", numbers_text(table))
+    write_numbers(table, folder, provenance)
     atomic.write_text(f"{folder}/summary.txt", bounds_summary(table))
     for name, draw in figures(found, learners, teachers, table).items():
         save_figure(draw(), f"{folder}/{name}")

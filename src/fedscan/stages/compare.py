@@ -10,7 +10,6 @@ from fedscan import grid
 from fedscan.analysis import comparison_numbers, study_numbers
 from fedscan.analysis.comparison_figures import figures
 from fedscan.analysis.numbers import Number, numbers_table
-from fedscan.analysis.numbers_text import numbers_text
 from fedscan.analysis.paper_settings import differences
 from fedscan.analysis.selection import compare
 from fedscan.analysis.text_table import comparison_text
@@ -21,6 +20,7 @@ from fedscan.models.language_model import Architecture, parameter_counts
 from fedscan.stages.collect import RUN_KEY, asked_for, collect, present
 from fedscan.stages.figure_files import save_figure
 from fedscan.stages.job import Log
+from fedscan.stages.number_files import write_numbers, write_table
 from fedscan.stages.paper_tables import paper_tables
 
 TABLES = (
@@ -52,11 +52,10 @@ def run(settings: Mapping[str, Any], results: str, folder: str, report: Log) -> 
     table = pd.concat(
         [compare(part).assign(study=study) for study, part in studies.items()], ignore_index=True
     )
-    _write(table, "comparison", folder, provenance)
+    write_table(table, "comparison", folder, provenance)
     partitions = _partitions(runs, f"{results}/partition")
     numbers = _numbers(settings, studies, table, partitions)
-    _write(numbers, "numbers", folder, provenance)
-    atomic.write_text(f"{folder}/numbers.txt", numbers_text(numbers))
+    write_numbers(numbers, folder, provenance)
     text = comparison_text(table, settings["paper"]["text"], settings["paper"]["tokenizer"])
     atomic.write_text(f"{folder}/comparison.txt", text)
     report(text)
@@ -90,12 +89,6 @@ def _partitions(runs: list[grid.Run], folder: str) -> pd.DataFrame:
     if not frames:
         raise ValueError(f"{folder}: no partition of this configuration is there yet")
     return pd.concat(frames, ignore_index=True)
-
-
-def _write(table: pd.DataFrame, name: str, folder: str, provenance: Mapping[str, Any]) -> None:
-    parquet.write(f"{folder}/{name}.parquet", name, table, provenance)
-    with atomic.replacing(f"{folder}/{name}.csv") as temporary:
-        table.to_csv(temporary, index=False)
 
 
 def _numbers(

@@ -10,11 +10,11 @@ from fedscan.analysis.merging_figures import figures
 from fedscan.analysis.merging_numbers import TABLES, Merged, numbers, paper_numbers
 from fedscan.analysis.merging_text import merging_text
 from fedscan.analysis.numbers import numbers_table
-from fedscan.analysis.numbers_text import numbers_text
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
 from fedscan.stages.figure_files import save_figure
 from fedscan.stages.job import Log
+from fedscan.stages.number_files import write_numbers
 from fedscan.stages.paper_tables import paper_tables
 
 
@@ -43,10 +43,7 @@ def run(settings: Mapping[str, Any], merging: str, folder: str, report: Log) -> 
     for table, frame in collected.items():
         parquet.write(f"{folder}/{table}.parquet", table, frame, provenance)
     table = _numbers(found, _remark(root, settings))
-    parquet.write(f"{folder}/numbers.parquet", "numbers", table, provenance)
-    with atomic.replacing(f"{folder}/numbers.csv") as temporary:
-        table.to_csv(temporary, index=False)
-    atomic.write_text(f"{folder}/numbers.txt", numbers_text(table))
+    write_numbers(table, folder, provenance)
     text = merging_text(found, settings["source"])
     atomic.write_text(f"{folder}/summary.txt", text)
     report(text)

@@ -9,14 +9,14 @@ import pandas as pd
 from fedscan import grid
 from fedscan.analysis import practice
 from fedscan.analysis.numbers import numbers_table
-from fedscan.analysis.numbers_text import numbers_text
 from fedscan.analysis.practice_figures import figures
 from fedscan.analysis.selection import CONFIGURATION
-from fedscan.io import atomic, parquet
+from fedscan.io import parquet
 from fedscan.io.provenance import versions
 from fedscan.stages.collect import RUN_KEY
 from fedscan.stages.figure_files import save_figure
 from fedscan.stages.job import Log
+from fedscan.stages.number_files import write_numbers
 
 PARTS = ("rounds", "clients", "mixers", "heads")
 
@@ -45,10 +45,7 @@ def run(settings: Mapping[str, Any], results: str, compared: str, folder: str, r
     numbers = list(practice.ordering(practice.rank_correlations(joined)))
     report(f"{len(found)} runs, {len(joined)} of them selected by the grid")
     table = numbers_table(numbers, {})
-    parquet.write(f"{folder}/numbers.parquet", "numbers", table, provenance)
-    with atomic.replacing(f"{folder}/numbers.csv") as temporary:
-        table.to_csv(temporary, index=False)
-    atomic.write_text(f"{folder}/numbers.txt", numbers_text(table))
+    write_numbers(table, folder, provenance)
     for name, draw in figures(table, joined).items():
         save_figure(draw(), f"{folder}/{name}")
 

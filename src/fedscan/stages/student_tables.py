@@ -14,6 +14,7 @@ from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
 from fedscan.stages.figure_files import save_figure
 from fedscan.stages.job import Log
+from fedscan.stages.number_files import write_numbers
 from fedscan.student_grid import Cell, cell_path
 
 SUMMARY = ("checks", "figure6a", "figure6b", "figure6c")
@@ -44,10 +45,7 @@ def run(settings: Mapping[str, Any], results: str, folder: str, report: Log) -> 
     table = numbers_table(numbers, PAPER)
     provenance = {"settings": settings, "versions": versions()}
     parquet.write(f"{folder}/all_student_runs.parquet", "all_student_runs", found.runs, provenance)
-    parquet.write(f"{folder}/numbers.parquet", "numbers", table, provenance)
-    with atomic.replacing(f"{folder}/numbers.csv") as temporary:
-        table.to_csv(temporary, index=False)
-    atomic.write_text(f"{folder}/numbers.txt", numbers_text(table))
+    write_numbers(table, folder, provenance)
     shown = table[table["table"].isin(SUMMARY) & (table["table"] != "checks")]
     total = table[(table["table"] == "checks") & (table["row"] == "all")]
     atomic.write_text(f"{folder}/summary.txt", numbers_text(pd.concat([total, shown])))
