@@ -18,7 +18,7 @@ def parts(batch=2, length=7, channels=3, taps=4, dtype=torch.float64):
 
 def reference(x, weight, bias):
     padded = F.pad(x.transpose(1, 2), (weight.shape[-1] - 1, 0))
-    return F.conv1d(padded, weight, bias, groups=len(weight)).transpose(1, 2)
+    return F.silu(F.conv1d(padded, weight, bias, groups=len(weight)).transpose(1, 2))
 
 
 @pytest.mark.parametrize("length", [1, 3, 4, 7, 64])
@@ -51,16 +51,25 @@ def test_a_slice_of_a_wider_tensor_and_its_gradient():
 
 def test_autocast_keeps_parameters_gradients_in_their_dtype():
     x, weight, bias = parts(length=32, dtype=torch.float32)
+    x = x.detach().bfloat16().requires_grad_()  # what a linear layer gives under autocast
     with torch.autocast("cpu", dtype=torch.bfloat16):
         mine, theirs = causal_conv(x, weight, bias), reference(x, weight, bias)
     assert mine.dtype == theirs.dtype == torch.bfloat16
-    torch.testing.assert_close(mine, theirs)
+    # The library rounds to bfloat16 before the activation too.
+    torch.testing.assert_close(mine, theirs, rtol=2e-2, atol=1e-2)
     slope = torch.ones_like(mine)
     found = torch.autograd.grad(mine, (x, weight, bias), slope)
     wanted = torch.autograd.grad(theirs, (x, weight, bias), slope)
-    for a, b in zip(found, wanted, strict=True):
-        assert a.dtype == b.dtype == torch.float32
+    for a, b, of in zip(found, wanted, (x, weight, bias), strict=True):
+        assert a.dtype == b.dtype == of.dtype
         torch.testing.assert_close(a, b, rtol=2e-2, atol=0.2)
+
+
+def test_low_precision_sums_in_the_precision_of_the_parameters():
+    x, weight, bias = parts(length=32, dtype=torch.float32)
+    rounded = x.detach().bfloat16()
+    exact = reference(rounded.float(), weight, bias)
+    torch.testing.assert_close(causal_conv(rounded, weight, bias), exact.bfloat16(), rtol=0, atol=0)
 
 
 def test_positions_see_nothing_ahead():

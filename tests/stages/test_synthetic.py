@@ -10,7 +10,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 
-from fedscan.io import atomic
+from fedscan.io import atomic, parquet
 from fedscan.models.selective_ssm import cpu
 from fedscan.models.selective_ssm.layout import Shape
 from fedscan.stages import bounds, evaluation, learners, stacks, teachers
@@ -252,6 +252,11 @@ def test_a_violation_is_counted_stored_and_fails_the_check(copy, monkeypatch):
     failed = [c for c in synthetic_checks(CHECK, str(copy)) if not c.passed]
     assert [c.check for c in failed] == ["no bound violated"]
     assert "violations" in failed[0].detail
+    # Even if a column were forgotten: what is stored counts too.
+    none = dict.fromkeys(points.filter(like="violation").columns, 0)
+    parquet.write(folder / "points.parquet", "points", points.assign(**none), {})
+    (failed,) = (c for c in synthetic_checks(CHECK, str(copy)) if not c.passed)
+    assert failed.detail.startswith("0 violations; ")
 
 
 CHECK = {

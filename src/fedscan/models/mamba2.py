@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedscan.models.causal_conv import causal_conv
+from fedscan.models.gated_norm import gated_rms_norm
 from fedscan.models.ssd import ssd
 
 # Constants of mamba_ssm's Mamba2, which no configuration of the paper changes.
@@ -35,11 +36,9 @@ class GatedRMSNorm(nn.Module):
         Returns:
             (batch, length, width), float32 or wider.
         """
-        gated = y * F.silu(z.to(y.dtype))
-        if self.groups == 1:
-            return F.rms_norm(gated, (gated.shape[-1],), self.weight, EPS)
-        grouped = gated.unflatten(-1, (self.groups, -1))
-        return F.rms_norm(grouped, (grouped.shape[-1],), None, EPS).flatten(-2) * self.weight
+        parts = (self.groups, -1)
+        grouped = (t.unflatten(-1, parts) for t in (y, z.to(y.dtype), self.weight))
+        return gated_rms_norm(*grouped, EPS).flatten(-2)
 
 
 class Mamba2(nn.Module):
@@ -120,7 +119,8 @@ class Mamba2(nn.Module):
             before its bias, (batch, length, heads).
         """
         sizes = [self.d_inner, self.conv1d.in_channels, self.nheads]
-        z, mixed, dt = self.in_proj(hidden).split(sizes, dim=-1)
+        # Products by part: the backward pass then need not join three slopes into one tensor.
+        z, mixed, dt = (F.linear(hidden, part) for part in self.in_proj.weight.split(sizes))
         return z, mixed, dt
 
     def selective(
@@ -136,7 +136,7 @@ class Mamba2(nn.Module):
         Returns:
             x, B, C and dt as in ``projections``.
         """
-        mixed = F.silu(causal_conv(mixed, self.conv1d.weight, self.conv1d.bias, before))
+        mixed = causal_conv(mixed, self.conv1d.weight, self.conv1d.bias, before)
         state = self.ngroups * self.d_state
         x, B, C = mixed.split([self.d_inner, state, state], dim=-1)
         # Step sizes and decays stay in float32 under autocast, as in mamba_ssm's kernels.

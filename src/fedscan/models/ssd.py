@@ -6,9 +6,12 @@ a group, so C B^T is computed once per group and the state products are single m
 over all heads of a group.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 def ssd(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, chunk: int) -> Tensor:
@@ -95,10 +98,32 @@ def _across_chunks(u: Tensor, B: Tensor, C: Tensor, total: Tensor) -> Tensor:
     weighted = (u * to_end).view(batch, chunks, chunk, groups, heads * headdim).transpose(2, 3)
     states = B.transpose(-1, -2).to(weighted.dtype) @ weighted
     chunk_decay = total[:, :, -1].exp().repeat_interleave(headdim, dim=-1).unsqueeze(-2)
-    # unbind, not indexing: the gradient of an index is a tensor of zeros for every chunk.
-    decays, new = chunk_decay.unbind(1), states.unbind(1)
-    before = [torch.zeros_like(new[0])]
-    for index in range(chunks - 1):
-        before.append(torch.addcmul(new[index], decays[index], before[-1]))
-    outer = (C.to(weighted.dtype) @ torch.stack(before, dim=1)).transpose(2, 3)
+    before = _Carry.apply(states.to(chunk_decay.dtype), chunk_decay)
+    outer = (C.to(weighted.dtype) @ before).transpose(2, 3)
     return outer.reshape(u.shape) * total.exp().unsqueeze(-1)
+
+
+class _Carry(torch.autograd.Function):
+    """States before every chunk: h_0 = 0, h_{c+1} = decay_c h_c + state_c."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, decay: Tensor) -> Tensor:
+        """Arguments (batch, chunks, ...), of which ``decay`` broadcasts; returns like states."""
+        before = torch.empty_like(states)
+        before[:, 0] = 0
+        for c in range(states.shape[1] - 1):
+            torch.addcmul(states[:, c], decay[:, c], before[:, c], out=before[:, c + 1])
+        ctx.save_for_backward(before, decay)
+        return before
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor]:
+        """Carry slopes from the last chunk to the first."""
+        before, decay = ctx.saved_tensors
+        of_states = torch.empty_like(slope)
+        of_states[:, -1] = 0
+        for c in range(slope.shape[1] - 2, -1, -1):
+            after = of_states[:, c + 1]
+            torch.addcmul(slope[:, c + 1], decay[:, c + 1], after, out=of_states[:, c])
+        return of_states, (of_states * before).sum(-2, keepdim=True)

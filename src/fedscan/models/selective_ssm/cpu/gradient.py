@@ -19,7 +19,7 @@ from fedscan.models.selective_ssm.cpu.passes import (
     new_sums,
     new_tables,
 )
-from fedscan.models.selective_ssm.cpu.rows import load, store, zeros
+from fedscan.models.selective_ssm.cpu.rows import block_of_zeros, load, store, zeros
 from fedscan.models.selective_ssm.layout import Shape
 
 
@@ -37,17 +37,17 @@ def batch(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, tokens, gradient):
-        zero = zeros(params, d)
+        zero, block = zeros(params, d), block_of_zeros(params, d, n)
         tables, sums = new_tables(params, d, n), new_sums(params, d, n)
-        scratch = new_scratch(params, d, n, tokens.shape[1])
+        scratch = new_scratch(params, d, n, tokens.shape[1], block)
         fill_tables(params, tables, d, n, zero)
-        clear(sums, d, n, zero)
+        clear(sums, d, n, block)
         weight = params.dtype.type(1) / params.dtype.type(tokens.shape[0])
         loss = 0.0
         for i in range(tokens.shape[0]):
-            forward(tokens[i], tables, scratch, d, n, zero)
-            loss += loss_adjoint(tokens[i], tables, scratch.logits, d, zero, weight)
-            backward(tokens[i], tables, scratch, sums, d, n, zero)
+            forward(tokens[i], tables, scratch, d, n, zero, block)
+            loss += loss_adjoint(tokens[i], scratch, d, block, weight)
+            backward(tokens[i], tables, scratch, sums, d, n, zero, block)
         contract(params, tables, sums, gradient, d, n, zero)
         return loss / tokens.shape[0]
 
@@ -68,16 +68,16 @@ def sequences(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, tokens, losses, gradients):
-        zero = zeros(params, d)
+        zero, block = zeros(params, d), block_of_zeros(params, d, n)
         tables, sums = new_tables(params, d, n), new_sums(params, d, n)
-        scratch = new_scratch(params, d, n, tokens.shape[1])
+        scratch = new_scratch(params, d, n, tokens.shape[1], block)
         fill_tables(params, tables, d, n, zero)
         one = params.dtype.type(1)
         for i in range(tokens.shape[0]):
-            clear(sums, d, n, zero)
-            forward(tokens[i], tables, scratch, d, n, zero)
-            losses[i] = loss_adjoint(tokens[i], tables, scratch.logits, d, zero, one)
-            backward(tokens[i], tables, scratch, sums, d, n, zero)
+            clear(sums, d, n, block)
+            forward(tokens[i], tables, scratch, d, n, zero, block)
+            losses[i] = loss_adjoint(tokens[i], scratch, d, block, one)
+            backward(tokens[i], tables, scratch, sums, d, n, zero, block)
             contract(params, tables, sums, gradients[i], d, n, zero)
 
     return run
@@ -97,14 +97,14 @@ def losses(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, tokens, losses):
-        zero = zeros(params, d)
+        zero, block = zeros(params, d), block_of_zeros(params, d, n)
         tables = new_tables(params, d, n)
-        scratch = new_scratch(params, d, n, tokens.shape[1])
+        scratch = new_scratch(params, d, n, tokens.shape[1], block)
         fill_tables(params, tables, d, n, zero)
         one = params.dtype.type(1)
         for i in range(tokens.shape[0]):
-            forward(tokens[i], tables, scratch, d, n, zero)
-            losses[i] = loss_adjoint(tokens[i], tables, scratch.logits, d, zero, one)
+            forward(tokens[i], tables, scratch, d, n, zero, block)
+            losses[i] = loss_adjoint(tokens[i], scratch, d, block, one)
 
     return run
 
@@ -125,14 +125,14 @@ def predictions(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, tokens, temperature, losses, hits, peaks):
-        zero = zeros(params, d)
+        zero, block = zeros(params, d), block_of_zeros(params, d, n)
         tables = new_tables(params, d, n)
-        scratch = new_scratch(params, d, n, tokens.shape[1])
+        scratch = new_scratch(params, d, n, tokens.shape[1], block)
         fill_tables(params, tables, d, n, zero)
         inverse = params.dtype.type(1) / params.dtype.type(temperature)
         steps = tokens.shape[1] - 1
         for i in range(tokens.shape[0]):
-            forward(tokens[i], tables, scratch, d, n, zero)
+            forward(tokens[i], tables, scratch, d, n, zero, block)
             peak = max(np.abs(scratch.logits[: steps * d]).max(), np.abs(scratch.states).max())
             # max drops NaN; a sum does not.
             peaks[i] = peak + 0 * scratch.logits[: steps * d].sum()
@@ -141,6 +141,6 @@ def predictions(shape: Shape) -> Callable[..., Any]:
                 chosen = np.argmax(scratch.logits[t * d : t * d + d])
                 hits[i] += chosen == tokens[i, t + 1]
                 store(scratch.logits, t * d, load(scratch.logits, t * d, zero) * inverse)
-            losses[i] = loss_adjoint(tokens[i], tables, scratch.logits, d, zero, inverse)
+            losses[i] = loss_adjoint(tokens[i], scratch, d, block, inverse)
 
     return run

@@ -2,9 +2,10 @@
 
 With x_t = e_u everything the layer does at time t depends on the token u alone, so it is tabulated
 once per parameter point: the transition exp(A delta_u^T), the write W_B[:, u] delta_u[u] into
-column u of the state, the read-out W_C[:, u]. Arrays are flat; rows have D entries. The backward
-pass adds up, per token, the products that the gradient is made of (``Sums``); ``contract`` turns
-them into the gradient once per batch or sequence.
+column u of the state, the read-out W_C[:, u]. Arrays are flat; rows have D entries, and the N rows
+of a state are taken in blocks (``rows``). The backward pass adds up, per token, the products that
+the gradient is made of (``Sums``); ``contract`` turns them into the gradient once per batch or
+sequence. ``zero`` is a row of zeros and ``block`` a block of them: they carry the sizes.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import config, njit
 
-from fedscan.models.selective_ssm.cpu.rows import exp, largest, load, store, total
+from fedscan.models.selective_ssm.cpu.rows import (
+    exp,
+    load,
+    load_scalars,
+    repeated,
+    row_largest,
+    row_total,
+    rows_in,
+    store,
+    sum_of_rows,
+    total,
+)
 
 # error_model: a division by zero gives infinity, which the caller records, not an exception.
 INLINED = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True, "nogil": True}
@@ -44,18 +56,24 @@ class Tables(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums over time and sequences, per token."""
+    """Sums over time and sequences; index of the token first, where there is one."""
 
     transition: np.ndarray  # (D, N, D) adjoint of h_t times h_{t-1}
     read: np.ndarray  # (D, N, D) adjoint of y_t times h_t
-    write: np.ndarray  # (D, N) adjoint of the written entries
+    write: np.ndarray  # (N, D) adjoint of what was written into h_t: its column u
 
 
 class Scratch(NamedTuple):
-    """One sequence's intermediate values; ``states`` starts with h_0 = 0."""
+    """One sequence's intermediate values; ``states`` starts with h_0 = 0.
+
+    The arrays of logits have room for a last whole block, whose surplus rows stay zero.
+    """
 
     states: np.ndarray  # (S, N, D)
-    logits: np.ndarray  # (S, D) then their adjoint
+    logits: np.ndarray  # (S - 1, D), later less the largest of their row
+    partition: np.ndarray  # (S - 1, D) sum of their exponentials, in all entries of a row
+    softmax: np.ndarray  # (S - 1, D)
+    slopes: np.ndarray  # (S - 1, D) adjoint of the logits
     adjoint: np.ndarray  # (N, D) of the state
 
 
@@ -81,15 +99,23 @@ def new_tables(like, d, n):
 def new_sums(like, d, n):
     """Allocate sums in the dtype of ``like``."""
     kind = like.dtype
-    return Sums(np.empty(d * n * d, kind), np.empty(d * n * d, kind), np.empty(d * n, kind))
+    return Sums(np.empty(d * n * d, kind), np.empty(d * n * d, kind), np.empty(n * d, kind))
 
 
 @njit(**INLINED)
-def new_scratch(like, d, n, length):
+def new_scratch(like, d, n, length, block):
     """Allocate one sequence's scratch in the dtype of ``like``."""
     kind = like.dtype
-    states = np.zeros(length * n * d, kind)
-    return Scratch(states, np.empty(length * d, kind), np.empty(n * d, kind))
+    rows = rows_in(block)
+    size = -(-(length - 1) // rows) * rows * d
+    return Scratch(
+        np.zeros(length * n * d, kind),
+        np.zeros(size, kind),
+        np.empty(size, kind),
+        np.empty(size, kind),
+        np.empty(size, kind),
+        np.empty(n * d, kind),
+    )
 
 
 @njit(**INLINED)
@@ -111,67 +137,85 @@ def fill_tables(params, tables, d, n, zero):
 
 
 @njit(**INLINED)
-def clear(sums, d, n, zero):
+def clear(sums, d, n, block):
     """Set sums to zero."""
-    for row in range(d * n):
-        store(sums.transition, row * d, zero)
-        store(sums.read, row * d, zero)
-        sums.write[row] = 0
+    for first in range(0, d * n * d, rows_in(block) * d):
+        store(sums.transition, first, block)
+        store(sums.read, first, block)
+    for first in range(0, n * d, rows_in(block) * d):
+        store(sums.write, first, block)
 
 
 @njit(**INLINED)
-def forward(tokens, tables, scratch, d, n, zero):
+def forward(tokens, tables, scratch, d, n, zero, block):
     """Fill the states and logits of one sequence; the last token is only a target."""
+    rows = rows_in(block)
     for t in range(tokens.size - 1):
         u = np.int64(tokens[t])
-        hot = load(tables.hot, u * d, zero)
-        y = zero
-        for k in range(n):
-            kept = load(tables.transition, (u * n + k) * d, zero)
-            h = kept * load(scratch.states, (t * n + k) * d, zero) + hot * tables.write[u * n + k]
+        hot = repeated(load(tables.hot, u * d, zero), block)
+        y = block
+        for k in range(0, n, rows):
+            kept = load(tables.transition, (u * n + k) * d, block)
+            h = kept * load(scratch.states, (t * n + k) * d, block)
+            h = h + hot * load_scalars(tables.write, u * n + k, block)
             store(scratch.states, ((t + 1) * n + k) * d, h)
-            y = y + h * tables.read[u * n + k]
-        store(scratch.logits, t * d, y)
+            y = y + h * load_scalars(tables.read, u * n + k, block)
+        store(scratch.logits, t * d, sum_of_rows(y))
 
 
 @njit(**INLINED)
-def loss_adjoint(tokens, tables, logits, d, zero, weight):
-    """Return the sequence's mean cross-entropy; replace logits by ``weight`` times its gradient."""
+def loss_adjoint(tokens, scratch, d, block, weight):
+    """Return the sequence's mean cross-entropy; fill ``slopes`` with ``weight`` times its gradient.
+
+    The largest logit of each row is subtracted from it in place.
+    """
     steps = tokens.size - 1
     share = weight / steps
-    nats = 0.0
+    for first in range(0, scratch.logits.size, rows_in(block) * d):
+        y = load(scratch.logits, first, block)
+        y = y - row_largest(y)
+        e = exp(y)
+        z = row_total(e)
+        store(scratch.logits, first, y)
+        store(scratch.partition, first, z)
+        p = e / z
+        store(scratch.softmax, first, p)
+        store(scratch.slopes, first, p * share)
+    nats, product = 0.0, 1.0
     for t in range(steps):
-        target = np.int64(tokens[t + 1])
-        y = load(logits, t * d, zero)
-        peak = largest(y)
-        e = exp(y - peak)
-        z = total(e)
-        nats += np.log(z) - (logits[t * d + target] - peak)
-        store(logits, t * d, e * (share / z) - load(tables.hot, target * d, zero) * share)
-    return nats / steps
+        target = t * d + np.int64(tokens[t + 1])
+        scratch.slopes[target] -= share
+        nats -= scratch.logits[target]
+        # One logarithm for many factors, each from 1 to D: taken before it could overflow.
+        product *= scratch.partition[t * d]
+        if product > 1e250:
+            nats, product = nats + np.log(product), 1.0
+    return (nats + np.log(product)) / steps
 
 
 @njit(**INLINED)
-def backward(tokens, tables, scratch, sums, d, n, zero):
+def backward(tokens, tables, scratch, sums, d, n, zero, block):
     """Add one sequence's products to ``sums``, from the last position to the first."""
-    for k in range(n):
-        store(scratch.adjoint, k * d, zero)
+    rows = rows_in(block)
+    for k in range(0, n, rows):
+        store(scratch.adjoint, k * d, block)
     later = np.int64(0)
     for back in range(2, tokens.size + 1):
         t = tokens.size - back
         u = np.int64(tokens[t])
-        g = load(scratch.logits, t * d, zero)
-        for k in range(n):
-            kept = load(tables.transition, (later * n + k) * d, zero)
-            p = kept * load(scratch.adjoint, k * d, zero) + g * tables.read[u * n + k]
+        hot = repeated(load(tables.hot, u * d, zero), block)
+        g = repeated(load(scratch.slopes, t * d, zero), block)
+        for k in range(0, n, rows):
+            kept = load(tables.transition, (later * n + k) * d, block)
+            p = kept * load(scratch.adjoint, k * d, block)
+            p = p + g * load_scalars(tables.read, u * n + k, block)
             store(scratch.adjoint, k * d, p)
-            row = (u * n + k) * d
-            before = load(scratch.states, (t * n + k) * d, zero)
-            after = load(scratch.states, ((t + 1) * n + k) * d, zero)
-            store(sums.transition, row, load(sums.transition, row, zero) + p * before)
-            store(sums.read, row, load(sums.read, row, zero) + g * after)
-        for k in range(n):
-            sums.write[u * n + k] += scratch.adjoint[k * d + u]
+            here = (u * n + k) * d
+            before = load(scratch.states, (t * n + k) * d, block)
+            after = load(scratch.states, ((t + 1) * n + k) * d, block)
+            store(sums.transition, here, load(sums.transition, here, block) + p * before)
+            store(sums.read, here, load(sums.read, here, block) + g * after)
+            store(sums.write, k * d, load(sums.write, k * d, block) + p * hot)
         later = u
 
 
@@ -190,8 +234,9 @@ def contract(params, tables, sums, gradient, d, n, zero):
             step = step + p * params[a + k]
             gradient[a + k] += total(p * delta)
             gradient[c + k * d + u] = total(load(sums.read, row, zero))
-            gradient[b + k * d + u] = sums.write[u * n + k] * tables.delta[u * d + u]
-            diagonal += sums.write[u * n + k] * params[b + k * d + u]
+            written = sums.write[k * d + u]
+            gradient[b + k * d + u] = written * tables.delta[u * d + u]
+            diagonal += written * params[b + k * d + u]
         step = step + load(tables.hot, u * d, zero) * diagonal
         store(tables.column, 0, step * load(tables.slope, u * d, zero))
         for i in range(d):

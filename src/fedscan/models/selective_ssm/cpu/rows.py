@@ -1,8 +1,10 @@
-"""Rows of D numbers as single LLVM vectors inside compiled functions.
+"""Rows of D numbers, and blocks of such rows, as single LLVM vectors inside compiled functions.
 
 LLVM cannot vectorise the recurrence's loops by itself: it must assume that the arrays overlap. A
-row type that is one vector in a register leaves nothing to assume. Rows add, subtract and multiply
-with rows and with scalars; products and sums are fused where the machine can.
+type that is one vector in a register leaves nothing to assume. A block holds as many rows as divide
+N and fit a register of the widest machines, so that small D leaves no lanes idle. Rows and blocks
+add, subtract, multiply and divide with their like and with scalars; products and sums are fused
+where the machine can.
 """
 
 import functools
@@ -17,6 +19,8 @@ from numba.extending import intrinsic, models, overload, register_model
 
 FUSED = ("contract",)
 LANE = ir.IntType(32)
+# Bits of the widest vector registers (AVX-512). Machines with narrower ones split a block.
+REGISTER = 512
 # Per width in bits: exponent bias, mantissa bits, smallest and largest argument of exp, and log 2
 # in two parts of which the first has few digits (Cody and Waite), degree of the Taylor polynomial.
 EXP = {
@@ -26,12 +30,13 @@ EXP = {
 
 
 class Row(types.Type):  # type: ignore[misc]
-    """A vector of ``width`` floats."""
+    """A vector of ``rows`` x ``length`` floats; one row, or a block of them."""
 
-    def __init__(self, scalar: types.Float, width: int) -> None:
-        """Rows of one scalar type and width are one type."""
-        self.scalar, self.width = scalar, width
-        super().__init__(name=f"Row({scalar}, {width})")
+    def __init__(self, scalar: types.Float, length: int, rows: int = 1) -> None:
+        """Vectors of one scalar type and shape are one type."""
+        self.scalar, self.length, self.rows = scalar, length, rows
+        self.width = rows * length
+        super().__init__(name=f"Row({scalar}, {rows} x {length})")
 
 
 @register_model(Row)
@@ -73,6 +78,40 @@ def zeros(typingctx, array, width):  # type: ignore[no-untyped-def]
     return row(array, width), code
 
 
+def _rows_of_block(d: int, n: int, bits: int) -> int:
+    return max(r for r in range(1, n + 1) if n % r == 0 and (r == 1 or r * d * bits <= REGISTER))
+
+
+@intrinsic
+def block_of_zeros(typingctx, array, d, n):  # type: ignore[no-untyped-def]
+    """Return zeros in the shape of the blocks that ``n`` rows of ``d`` numbers are cut into."""
+    if not (isinstance(d, types.IntegerLiteral) and isinstance(n, types.IntegerLiteral)):
+        return None
+    rows = _rows_of_block(d.literal_value, n.literal_value, array.dtype.bitwidth)
+    block = Row(array.dtype, d.literal_value, rows)
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        vector = _vector(context, block)
+        return ir.Constant(vector, [0.0] * vector.count)
+
+    return block(array, d, n), code
+
+
+@intrinsic
+def rows_in(typingctx, block):  # type: ignore[no-untyped-def]
+    """Return the number of rows of a block, a constant."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return context.get_constant(types.intp, block.rows)
+
+    return types.intp(block), code
+
+
+def _shuffled(builder: Any, row: Any, lanes: list[int]) -> Any:
+    order = ir.Constant(ir.VectorType(LANE, len(lanes)), lanes)
+    return builder.shuffle_vector(row, ir.Constant(row.type, ir.Undefined), order)
+
+
 @intrinsic
 def load(typingctx, array, offset, like):  # type: ignore[no-untyped-def]
     """Return the row that starts at ``offset`` of a flat array; ``like`` gives the width."""
@@ -82,6 +121,29 @@ def load(typingctx, array, offset, like):  # type: ignore[no-untyped-def]
         return builder.load(place, align=array.dtype.bitwidth // 8)
 
     return like(array, types.intp, like), code
+
+
+@intrinsic
+def load_scalars(typingctx, array, offset, like):  # type: ignore[no-untyped-def]
+    """Return a block of the shape of ``like`` with one number per row, from ``offset`` on."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        vector = ir.VectorType(_vector(context, like).element, like.rows)
+        place = _place(context, builder, array, arguments[0], arguments[1], vector)
+        numbers = builder.load(place, align=array.dtype.bitwidth // 8)
+        return _shuffled(builder, numbers, [i // like.length for i in range(like.width)])
+
+    return like(array, types.intp, like), code
+
+
+@intrinsic
+def repeated(typingctx, row, like):  # type: ignore[no-untyped-def]
+    """Return a block whose rows are all ``row``."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return _shuffled(builder, arguments[0], [i % like.length for i in range(like.width)])
+
+    return like(row, like), code
 
 
 @intrinsic
@@ -126,40 +188,77 @@ for _symbol, _instruction in (
     (operator.add, "fadd"),
     (operator.sub, "fsub"),
     (operator.mul, "fmul"),
+    (operator.truediv, "fdiv"),
 ):
     _operator(_symbol, _instruction)
 
 
-def _halves(builder: Any, row: Any) -> tuple[Any, Any]:
-    """Split a vector of even length in two."""
-    half = row.type.count // 2
-    nothing = ir.Constant(row.type, ir.Undefined)
-    lanes = ir.VectorType(LANE, half)
-    low = builder.shuffle_vector(row, nothing, ir.Constant(lanes, list(range(half))))
-    high = builder.shuffle_vector(row, nothing, ir.Constant(lanes, list(range(half, 2 * half))))
-    return low, high
+def _tree(pair: Callable[..., Any], parts: list[Any]) -> Any:
+    """Combine parts in pairs of pairs: few dependent operations, in a fixed order."""
+    while len(parts) > 1:
+        last = parts[len(parts) - len(parts) % 2 :]
+        parts = [pair(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)] + last
+    return parts[0]
+
+
+@intrinsic
+def sum_of_rows(typingctx, block):  # type: ignore[no-untyped-def]
+    """Return the sum of a block's rows."""
+    row = Row(block.scalar, block.length)
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        length = block.length
+        firsts = range(0, block.width, length)
+        rows = [_shuffled(builder, arguments[0], list(range(f, f + length))) for f in firsts]
+        return _tree(builder.fadd, rows)
+
+    return row(block), code
+
+
+@intrinsic
+def total(typingctx, row):  # type: ignore[no-untyped-def]
+    """Return the sum of all entries."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        rest, odd = arguments[0], row.width
+        while odd % 2 == 0:
+            odd //= 2
+            halves = (range(odd), range(odd, 2 * odd))
+            rest = builder.fadd(*(_shuffled(builder, rest, list(half)) for half in halves))
+        lanes = [builder.extract_element(rest, ir.Constant(LANE, i)) for i in range(odd)]
+        return _tree(builder.fadd, lanes)
+
+    return row.scalar(row), code
 
 
 def _reduction(pair: Callable[..., Any]) -> Any:
     @intrinsic
-    def reduce(typingctx, row):  # type: ignore[no-untyped-def]
+    def reduce(typingctx, block):  # type: ignore[no-untyped-def]
         def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            # Halves upon halves: few dependent operations, in a fixed order.
-            rest = arguments[0]
-            while rest.type.count % 2 == 0:
-                rest = pair(builder, *_halves(builder, rest))
-            lanes = [
-                builder.extract_element(rest, ir.Constant(LANE, i)) for i in range(rest.type.count)
-            ]
-            return functools.reduce(lambda a, b: pair(builder, a, b), lanes)
+            found, length = arguments[0], block.length
+            if length & (length - 1):  # not a power of two: turn every row through all places
+                starts = [i - i % length for i in range(block.width)]
+                turned = [
+                    _shuffled(builder, found, [s + (i + k) % length for i, s in enumerate(starts)])
+                    for k in range(length)
+                ]
+                return _tree(functools.partial(pair, builder), turned)
+            step = 1
+            while step < length:
+                other = _shuffled(builder, found, [i ^ step for i in range(block.width)])
+                found, step = pair(builder, found, other), 2 * step
+            return found
 
-        return row.scalar(row), code
+        return block(block), code
 
     return reduce
 
 
-total = _reduction(lambda builder, a, b: builder.fadd(a, b))
-largest = _reduction(lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
+# Of every row, in all its entries.
+row_total = _reduction(lambda builder, a, b: builder.fadd(a, b))
+row_largest = _reduction(
+    lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b)
+)
 
 
 @intrinsic

@@ -8,7 +8,18 @@ import numpy as np
 from numba import njit
 
 from fedscan.models.selective_ssm.cpu.passes import compiled, fill_tables, new_tables
-from fedscan.models.selective_ssm.cpu.rows import exp, largest, load, store, zeros
+from fedscan.models.selective_ssm.cpu.rows import (
+    block_of_zeros,
+    exp,
+    load,
+    load_scalars,
+    repeated,
+    row_largest,
+    rows_in,
+    store,
+    sum_of_rows,
+    zeros,
+)
 from fedscan.models.selective_ssm.layout import Shape
 
 
@@ -28,7 +39,8 @@ def sampler(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, temperature, uniforms, tokens):
-        zero = zeros(params, d)
+        zero, block = zeros(params, d), block_of_zeros(params, d, n)
+        rows = rows_in(block)
         tables = new_tables(params, d, n)
         state, weights = np.empty(n * d, params.dtype), np.empty(d, params.dtype)
         fill_tables(params, tables, d, n, zero)
@@ -36,17 +48,18 @@ def sampler(shape: Shape) -> Callable[..., Any]:
         for i in range(uniforms.shape[0]):
             u = min(np.int64(uniforms[i, 0] * d), d - 1)
             tokens[i, 0] = u
-            for k in range(n):
-                store(state, k * d, zero)
+            for k in range(0, n, rows):
+                store(state, k * d, block)
             for t in range(1, uniforms.shape[1]):
-                hot, y = load(tables.hot, u * d, zero), zero
-                for k in range(n):
-                    kept = load(tables.transition, (u * n + k) * d, zero)
-                    h = kept * load(state, k * d, zero) + hot * tables.write[u * n + k]
+                hot, read = repeated(load(tables.hot, u * d, zero), block), block
+                for k in range(0, n, rows):
+                    kept = load(tables.transition, (u * n + k) * d, block)
+                    h = kept * load(state, k * d, block)
+                    h = h + hot * load_scalars(tables.write, u * n + k, block)
                     store(state, k * d, h)
-                    y = y + h * tables.read[u * n + k]
-                y = y * inverse
-                store(weights, 0, exp(y - largest(y)))
+                    read = read + h * load_scalars(tables.read, u * n + k, block)
+                y = sum_of_rows(read) * inverse
+                store(weights, 0, exp(y - row_largest(y)))
                 u = _draw(weights, uniforms[i, t], d)
                 tokens[i, t] = u
 

@@ -20,7 +20,7 @@ from fedscan.models.selective_ssm.cpu.passes import (
     new_sums,
     new_tables,
 )
-from fedscan.models.selective_ssm.cpu.rows import zeros
+from fedscan.models.selective_ssm.cpu.rows import block_of_zeros, zeros
 from fedscan.models.selective_ssm.layout import Shape
 
 
@@ -64,21 +64,21 @@ def local_steps(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, tokens, batches, rate, floor, ceiling, mu, record):
-        zero = zeros(params, d)
+        zero, block = zeros(params, d), block_of_zeros(params, d, n)
         start, gradient = params.copy(), np.empty_like(params)
         tables, sums = new_tables(params, d, n), new_sums(params, d, n)
-        scratch = new_scratch(params, d, n, tokens.shape[1])
+        scratch = new_scratch(params, d, n, tokens.shape[1], block)
         steps, size = batches.shape
         weight = params.dtype.type(1) / params.dtype.type(size)
         for e in range(steps):
             fill_tables(params, tables, d, n, zero)
-            clear(sums, d, n, zero)
+            clear(sums, d, n, block)
             loss = 0.0
             for i in range(size):
                 word = tokens[batches[e, i]]
-                forward(word, tables, scratch, d, n, zero)
-                loss += loss_adjoint(word, tables, scratch.logits, d, zero, weight)
-                backward(word, tables, scratch, sums, d, n, zero)
+                forward(word, tables, scratch, d, n, zero, block)
+                loss += loss_adjoint(word, scratch, d, block, weight)
+                backward(word, tables, scratch, sums, d, n, zero, block)
             contract(params, tables, sums, gradient, d, n, zero)
             record[e, 0] = loss / size
             _step(params, start, gradient, floor, ceiling, rate, mu, d, a, record[e])

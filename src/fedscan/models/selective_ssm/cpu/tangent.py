@@ -23,7 +23,18 @@ from fedscan.models.selective_ssm.cpu.passes import (
     new_sums,
     new_tables,
 )
-from fedscan.models.selective_ssm.cpu.rows import load, store, total, zeros
+from fedscan.models.selective_ssm.cpu.rows import (
+    block_of_zeros,
+    load,
+    load_scalars,
+    repeated,
+    row_total,
+    rows_in,
+    store,
+    sum_of_rows,
+    total,
+    zeros,
+)
 from fedscan.models.selective_ssm.layout import Shape
 
 
@@ -42,25 +53,26 @@ def products(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, tokens, directions, results):
-        zero = zeros(params, d)
+        zero, block = zeros(params, d), block_of_zeros(params, d, n)
         length = tokens.shape[1]
         tables, sums = new_tables(params, d, n), new_sums(params, d, n)
         tables_, sums_ = new_tables(params, d, n), new_sums(params, d, n)
-        scratch, scratch_ = new_scratch(params, d, n, length), new_scratch(params, d, n, length)
+        scratch = new_scratch(params, d, n, length, block)
+        scratch_ = new_scratch(params, d, n, length, block)
         fill_tables(params, tables, d, n, zero)
         one = params.dtype.type(1)
         for i in range(tokens.shape[0]):
             word, v = tokens[i], directions[i]
             _tables(params, v, tables, tables_, d, n, zero)
-            clear(sums, d, n, zero)
-            clear(sums_, d, n, zero)
-            forward(word, tables, scratch, d, n, zero)
-            _forward(word, tables, tables_, scratch, scratch_, d, n, zero)
-            loss_adjoint(word, tables, scratch.logits, d, zero, one)
-            _loss_adjoint(word, tables, scratch.logits, scratch_.logits, d, zero)
+            clear(sums, d, n, block)
+            clear(sums_, d, n, block)
+            forward(word, tables, scratch, d, n, zero, block)
+            _forward(word, tables, tables_, scratch, scratch_, d, n, zero, block)
+            loss_adjoint(word, scratch, d, block, one)
+            _loss_adjoint(word, scratch, scratch_, d, block)
             # The tangent first: it needs the adjoint of each step before and after the update.
-            _backward(word, tables, tables_, scratch, scratch_, sums_, d, n, zero)
-            backward(word, tables, scratch, sums, d, n, zero)
+            _backward(word, tables, tables_, scratch, scratch_, sums_, d, n, zero, block)
+            backward(word, tables, scratch, sums, d, n, zero, block)
             _contract(params, v, tables, tables_, sums, sums_, results[i], d, n, zero)
 
     return run
@@ -87,64 +99,63 @@ def _tables(params, v, tables, tables_, d, n, zero):
 
 
 @njit(**INLINED)
-def _forward(tokens, tables, tables_, scratch, scratch_, d, n, zero):
+def _forward(tokens, tables, tables_, scratch, scratch_, d, n, zero, block):
+    rows = rows_in(block)
     for t in range(tokens.size - 1):
         u = np.int64(tokens[t])
-        hot = load(tables.hot, u * d, zero)
-        y_ = zero
-        for k in range(n):
-            row, here = (u * n + k) * d, (t * n + k) * d
-            h_ = (
-                load(tables.transition, row, zero) * load(scratch_.states, here, zero)
-                + load(tables_.transition, row, zero) * load(scratch.states, here, zero)
-                + hot * tables_.write[u * n + k]
-            )
-            after = ((t + 1) * n + k) * d
+        hot = repeated(load(tables.hot, u * d, zero), block)
+        y_ = block
+        for k in range(0, n, rows):
+            row, here, after = (u * n + k) * d, (t * n + k) * d, ((t + 1) * n + k) * d
+            h_ = load(tables.transition, row, block) * load(scratch_.states, here, block)
+            h_ = h_ + load(tables_.transition, row, block) * load(scratch.states, here, block)
+            h_ = h_ + hot * load_scalars(tables_.write, u * n + k, block)
             store(scratch_.states, after, h_)
-            y_ = y_ + h_ * tables.read[u * n + k]
-            y_ = y_ + load(scratch.states, after, zero) * tables_.read[u * n + k]
-        store(scratch_.logits, t * d, y_)
+            y_ = y_ + h_ * load_scalars(tables.read, u * n + k, block)
+            h = load(scratch.states, after, block)
+            y_ = y_ + h * load_scalars(tables_.read, u * n + k, block)
+        store(scratch_.logits, t * d, sum_of_rows(y_))
 
 
 @njit(**INLINED)
-def _loss_adjoint(tokens, tables, adjoint, logits_, d, zero):
-    """Replace tangents of logits by tangents of their adjoint, share * (p y_ - p (p . y_))."""
-    steps = tokens.size - 1
-    share = adjoint.dtype.type(1) / steps
-    for t in range(steps):
-        target = np.int64(tokens[t + 1])
-        # p / steps, from the adjoint (p - hot) / steps.
-        p = load(adjoint, t * d, zero) + load(tables.hot, target * d, zero) * share
-        y_ = load(logits_, t * d, zero)
-        store(logits_, t * d, p * y_ - p * (total(p * y_) * steps))
+def _loss_adjoint(tokens, scratch, scratch_, d, block):
+    """Fill tangents of the logits' adjoint, share * (p y_ - p (p . y_))."""
+    share = scratch.slopes.dtype.type(1) / (tokens.size - 1)
+    for first in range(0, scratch.logits.size, rows_in(block) * d):
+        p = load(scratch.softmax, first, block)
+        py_ = p * load(scratch_.logits, first, block)
+        store(scratch_.slopes, first, (py_ - p * row_total(py_)) * share)
 
 
 @njit(**INLINED)
-def _backward(tokens, tables, tables_, scratch, scratch_, sums_, d, n, zero):
-    for k in range(n):
-        store(scratch.adjoint, k * d, zero)
-        store(scratch_.adjoint, k * d, zero)
+def _backward(tokens, tables, tables_, scratch, scratch_, sums_, d, n, zero, block):
+    rows = rows_in(block)
+    for k in range(0, n, rows):
+        store(scratch.adjoint, k * d, block)
+        store(scratch_.adjoint, k * d, block)
     later = np.int64(0)
     for back in range(2, tokens.size + 1):
         t = tokens.size - back
         u = np.int64(tokens[t])
-        g, g_ = load(scratch.logits, t * d, zero), load(scratch_.logits, t * d, zero)
-        for k in range(n):
-            kept = load(tables.transition, (later * n + k) * d, zero)
-            kept_ = load(tables_.transition, (later * n + k) * d, zero)
-            old, old_ = load(scratch.adjoint, k * d, zero), load(scratch_.adjoint, k * d, zero)
+        hot = repeated(load(tables.hot, u * d, zero), block)
+        g = repeated(load(scratch.slopes, t * d, zero), block)
+        g_ = repeated(load(scratch_.slopes, t * d, zero), block)
+        for k in range(0, n, rows):
+            kept = load(tables.transition, (later * n + k) * d, block)
+            kept_ = load(tables_.transition, (later * n + k) * d, block)
+            read = load_scalars(tables.read, u * n + k, block)
+            old, old_ = load(scratch.adjoint, k * d, block), load(scratch_.adjoint, k * d, block)
             p_ = kept * old_ + kept_ * old
-            p_ = p_ + g_ * tables.read[u * n + k] + g * tables_.read[u * n + k]
-            p = kept * old + g * tables.read[u * n + k]
+            p_ = p_ + g_ * read + g * load_scalars(tables_.read, u * n + k, block)
+            p = kept * old + g * read
             store(scratch.adjoint, k * d, p)
             store(scratch_.adjoint, k * d, p_)
             row, here, after = (u * n + k) * d, (t * n + k) * d, ((t + 1) * n + k) * d
-            h, h_ = load(scratch.states, here, zero), load(scratch_.states, here, zero)
-            store(sums_.transition, row, load(sums_.transition, row, zero) + p_ * h + p * h_)
-            h, h_ = load(scratch.states, after, zero), load(scratch_.states, after, zero)
-            store(sums_.read, row, load(sums_.read, row, zero) + g_ * h + g * h_)
-        for k in range(n):
-            sums_.write[u * n + k] += scratch_.adjoint[k * d + u]
+            h, h_ = load(scratch.states, here, block), load(scratch_.states, here, block)
+            store(sums_.transition, row, load(sums_.transition, row, block) + p_ * h + p * h_)
+            h, h_ = load(scratch.states, after, block), load(scratch_.states, after, block)
+            store(sums_.read, row, load(sums_.read, row, block) + g_ * h + g * h_)
+            store(sums_.write, k * d, load(sums_.write, k * d, block) + p_ * hot)
         later = u
 
 
@@ -165,7 +176,7 @@ def _contract(params, v, tables, tables_, sums, sums_, result, d, n, zero):
             step_ = step_ + p_ * params[a + k] + p * v[a + k]
             result[a + k] += total(p_ * delta + p * delta_)
             result[c + k * d + u] = total(load(sums_.read, row, zero))
-            w, w_ = sums.write[u * n + k], sums_.write[u * n + k]
+            w, w_ = sums.write[k * d + u], sums_.write[k * d + u]
             result[b + k * d + u] = w_ * tables.delta[u * d + u] + w * tables_.delta[u * d + u]
             diagonal += w * params[b + k * d + u]
             diagonal_ += w_ * params[b + k * d + u] + w * v[b + k * d + u]
