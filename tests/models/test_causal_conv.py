@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fedscan.models.causal_conv import causal_conv
+from fedscan.models.causal_conv import causal_conv as split_conv
 
 
 def parts(batch=2, length=7, channels=3, taps=4, dtype=torch.float64):
@@ -14,6 +14,12 @@ def parts(batch=2, length=7, channels=3, taps=4, dtype=torch.float64):
         return torch.randn(shape, generator=generator, dtype=dtype).requires_grad_()
 
     return draw(batch, length, channels), draw(channels, 1, taps), draw(channels)
+
+
+def causal_conv(x, weight, bias):
+    """The parts, joined again."""
+    channels = len(weight)
+    return torch.cat(split_conv(x, weight, bias, [1, channels - 1]), dim=-1)
 
 
 def reference(x, weight, bias):
@@ -35,6 +41,21 @@ def test_values_and_gradients_are_torchs(length, taps):
     ):
         assert a.shape == b.shape
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_a_part_that_nothing_uses_has_no_slope():
+    x, weight, bias = parts()
+    used, _ = split_conv(x, weight, bias, [1, 2])
+    (mine,) = torch.autograd.grad(used.sum(), x)
+    (theirs,) = torch.autograd.grad(reference(x, weight, bias)[..., :1].sum(), x)
+    torch.testing.assert_close(mine, theirs)
+
+
+def test_positions_before_are_continued():
+    x, weight, bias = parts()
+    (whole,) = split_conv(x, weight, bias, [3])
+    (later,) = split_conv(x[:, 3:], weight, bias, [3], x[:, :3])
+    torch.testing.assert_close(later, whole[:, 3:])
 
 
 def test_gradients_are_finite_differences():

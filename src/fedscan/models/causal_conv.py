@@ -13,48 +13,59 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
-def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, before: Tensor | None = None) -> Tensor:
-    """Convolve each channel with the present and earlier positions, and apply SiLU.
+def causal_conv(
+    x: Tensor, weight: Tensor, bias: Tensor, sizes: list[int], before: Tensor | None = None
+) -> tuple[Tensor, ...]:
+    """Convolve each channel with the present and earlier positions, apply SiLU, and split.
 
     Args:
         x: (batch, length, channels).
         weight: (channels, 1, taps); the last tap meets the present position.
         bias: (channels).
+        sizes: channels of the parts.
         before: the taps - 1 positions before, (batch, taps - 1, channels); None: there are none.
 
     Returns:
-        (batch, length, channels); in the dtype of ``x`` on CPUs, of autocast, where it is on, on
-        GPUs.
+        The parts, (batch, length, size); in the dtype of ``x`` on CPUs, of autocast, where it is
+        on, on GPUs.
     """
     if before is not None:
-        return _library(torch.cat([before, x], dim=1).transpose(1, 2), weight, bias)
+        return _library(torch.cat([before, x], dim=1).transpose(1, 2), weight, bias, sizes)
     if x.device.type == "cpu":
-        convolved: Tensor = _CausalConv.apply(x, weight, bias)
-        return convolved
-    return _library(F.pad(x.transpose(1, 2), (weight.shape[-1] - 1, 0)), weight, bias)
+        parts: tuple[Tensor, ...] = _CausalConv.apply(x, weight, bias, sizes)
+        return parts
+    padded = F.pad(x.transpose(1, 2), (weight.shape[-1] - 1, 0))
+    return _library(padded, weight, bias, sizes)
 
 
-def _library(padded: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return F.silu(F.conv1d(padded, weight, bias, groups=len(weight)).transpose(1, 2))
+def _library(padded: Tensor, weight: Tensor, bias: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:
+    convolved = F.conv1d(padded, weight, bias, groups=len(weight)).transpose(1, 2)
+    return F.silu(convolved).split(sizes, dim=-1)
 
 
 class _CausalConv(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, sizes: list[int]
+    ) -> tuple[Tensor, ...]:
         wide = x.to(weight.dtype)  # sums in the precision of the parameters
         taps = _taps(weight)
         y = torch.addcmul(bias, wide, taps[0])
         for back in range(1, min(len(taps), x.shape[1])):
             y[:, back:].addcmul_(wide[:, :-back], taps[back])
         ctx.save_for_backward(x, weight, y)
-        return F.silu(y).to(x.dtype)
+        ctx.sizes = sizes
+        return tuple(F.silu(part).to(x.dtype) for part in y.split(sizes, dim=-1))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         x, weight, y = ctx.saved_tensors
         wide, taps = x.to(weight.dtype), _taps(weight)
-        slope = torch.ops.aten.silu_backward(slope.to(weight.dtype).contiguous(), y)
+        slope = torch.empty_like(y)
+        whole = (slope.split(ctx.sizes, dim=-1), slopes, y.split(ctx.sizes, dim=-1))
+        for part, given, at in zip(*whole, strict=True):
+            torch.ops.aten.silu_backward.grad_input(given.to(y.dtype), at, grad_input=part)
         of_x = slope * taps[0]
         of_taps = torch.zeros_like(taps)
         of_taps[0] = (slope * wide).sum((0, 1))
@@ -62,7 +73,7 @@ class _CausalConv(torch.autograd.Function):
             of_x[:, :-back].addcmul_(slope[:, back:], taps[back])
             of_taps[back] = (slope[:, back:] * wide[:, :-back]).sum((0, 1))
         of_weight = of_taps.flip(0).t().unsqueeze(1)
-        return of_x.to(x.dtype), of_weight, slope.sum((0, 1))
+        return of_x.to(x.dtype), of_weight, slope.sum((0, 1)), None
 
 
 def _taps(weight: Tensor) -> Tensor:

@@ -136,9 +136,8 @@ class Mamba2(nn.Module):
         Returns:
             x, B, C and dt as in ``projections``.
         """
-        mixed = causal_conv(mixed, self.conv1d.weight, self.conv1d.bias, before)
-        state = self.ngroups * self.d_state
-        x, B, C = mixed.split([self.d_inner, state, state], dim=-1)
+        sizes = [self.d_inner, *2 * [self.ngroups * self.d_state]]
+        x, B, C = causal_conv(mixed, self.conv1d.weight, self.conv1d.bias, sizes, before)
         # Step sizes and decays stay in float32 under autocast, as in mamba_ssm's kernels.
         dt = F.softplus(dt.to(self.dt_bias.dtype) + self.dt_bias)
         return (

@@ -49,7 +49,7 @@ def ssd(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, chunk
     C = C.view(batch, chunks, chunk, groups, state).transpose(2, 3)
 
     scores = (C @ B.transpose(-1, -2)).unsqueeze(3)
-    within = (scores * _segment_decay(total.permute(0, 1, 3, 4, 2))).to(u.dtype)
+    within = _Decayed.apply(scores.to(u.dtype), total.permute(0, 1, 3, 4, 2).contiguous())
     y = (within @ u.permute(0, 1, 3, 4, 2, 5)).permute(0, 1, 4, 2, 3, 5)
     if chunks > 1:
         y = _across_chunks(u, B, C, total) + y
@@ -62,22 +62,29 @@ def _pad_length(tensor: Tensor, pad: int) -> Tensor:
     return F.pad(tensor, (0, 0) * (tensor.dim() - 2) + (0, pad))
 
 
-def _segment_decay(total: Tensor) -> Tensor:
-    """Return exp(sum of decays over (j, i]) for j <= i, else 0.
+class _Decayed(torch.autograd.Function):
+    """scores_ij exp(sum of decays over (j, i]) for j <= i, else 0; fewer passes than autograd."""
 
-    Masked before the exponential: above the diagonal it could overflow, and the gradient of a
-    masked infinity is NaN.
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, total: Tensor) -> Tensor:
+        """Take scores (..., 1, chunk, chunk) and cumulative log decays (..., heads, chunk)."""
+        chunk = total.shape[-1]
+        # Masked before the exponential: above the diagonal it could overflow.
+        upper = torch.ones(chunk, chunk, dtype=torch.bool, device=total.device).triu_(1)
+        difference = total.unsqueeze(-1) - total.unsqueeze(-2)
+        decay = difference.masked_fill_(upper, float("-inf")).exp_()
+        decayed = scores * decay
+        ctx.save_for_backward(decay, decayed)
+        return decayed
 
-    Args:
-        total: cumulative log decays, (..., chunk).
-
-    Returns:
-        (..., chunk, chunk).
-    """
-    difference = total.unsqueeze(-1) - total.unsqueeze(-2)
-    chunk = total.shape[-1]
-    upper = torch.ones(chunk, chunk, dtype=torch.bool, device=total.device).triu(1)
-    return difference.masked_fill_(upper, float("-inf")).exp_()
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor]:
+        """A decay's slope counts at its end and, negative, at its start."""
+        decay, decayed = ctx.saved_tensors
+        of_scores = (slope * decay).sum(-3, keepdim=True)
+        moved = slope * decayed
+        return of_scores, moved.sum(-1) - moved.sum(-2)
 
 
 def _across_chunks(u: Tensor, B: Tensor, C: Tensor, total: Tensor) -> Tensor:
