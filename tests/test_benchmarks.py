@@ -1,9 +1,10 @@
-"""The GPU benchmark runs: every part on the CPU at a tiny size, so that no GPU time is lost."""
+"""Benchmarks run: the GPU's parts on the CPU at a tiny size, and the peers that are installed."""
 
 import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 
@@ -34,3 +35,18 @@ def test_model_comparison_runs(tmp_path):
 def test_part_runs(tmp_path, name):
     rows = part(name, tmp_path)
     assert rows["seconds of this part"] > 0
+
+
+@pytest.mark.slow
+def test_peers_do_the_same_work(tmp_path):
+    found = {}
+    for peer in ("fedscan", "plain", "transformers"):
+        command = [sys.executable, "benchmarks/peers.py", "--one", peer, "tiny-4", "--double"]
+        done = subprocess.run([*command, "--into", tmp_path], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        with np.load(tmp_path / "weights.npz") as weights:
+            found[peer] = dict(weights)
+    for name, expected in found["fedscan"].items():
+        np.testing.assert_allclose(found["plain"][name], expected, rtol=0, atol=1e-12)
+        # transformers computes parts in float32 whatever the weights are; training moves by 1e-2.
+        np.testing.assert_allclose(found["transformers"][name], expected, rtol=0, atol=1e-5)
