@@ -15,6 +15,7 @@ from fedscan.federated.local_phase import Diverged, local_phase
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
 from fedscan.params.algebra import clone, norm
+from fedscan.problems.adamw import AdamW
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 
 SHAPE = Architecture(1, 16, 8, 4, 2, 8, 1, 2, (), 61, 8, 16)
@@ -165,3 +166,15 @@ def test_training_learns_in_bfloat16_too():
         losses[precision] = [float(o.losses.mean()) for r in rounds for o in r.outcomes]
     assert losses["bfloat16"] != losses["float32"]
     np.testing.assert_allclose(losses["bfloat16"], losses["float32"], atol=0.05)
+
+
+def test_the_fused_step_takes_gradients_of_any_layout():
+    generator = torch.Generator().manual_seed(0)
+    start, slope = torch.randn(2, 3, 5, generator=generator)
+    moved = []
+    for gradient in (slope, slope.t().contiguous().t()):
+        tensor = start.clone()
+        tensor.grad = gradient
+        AdamW([tensor], 0.1, (0.9, 0.999), 1e-8, 0.01).step()
+        moved.append(tensor)
+    torch.testing.assert_close(moved[0], moved[1], rtol=0, atol=0)

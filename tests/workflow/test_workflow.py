@@ -343,11 +343,11 @@ def test_the_same_command_continues_after_a_failure_while_adding_a_value(copy):
     assert copy.results() == before
     assert values_of_fedprox(copy) == ["mu=0.001"]
     blocked.unlink()
-    assert copy.planned("compare") == {"federated": 1, "compare": 1}
+    assert copy.planned("--", "compare") == {"federated": 1, "compare": 1}
     copy.run("compare")
     assert values_of_fedprox(copy) == ["mu=0.001", "mu=0.01"]
     assert "mu=0.001: already in the tables" in log_of_fedprox(copy).read_text()
-    assert copy.planned("compare") == {}
+    assert copy.planned("--", "compare") == {}
 
 
 def values_of_fedprox(project):
@@ -402,6 +402,8 @@ def test_a_killed_workflow_continues_and_ends_with_the_same_bytes(tmp_path, how)
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        # Tests that were started in the background of a shell ignore SIGINT, and so would this.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     checkpoint = one.folder / "results/checkpoints"
     deadline = time.monotonic() + 120

@@ -72,7 +72,7 @@ class _CausalConv(torch.autograd.Function):
         for back in range(1, min(len(taps), x.shape[1])):
             of_x[:, :-back].addcmul_(slope[:, back:], taps[back])
             of_taps[back] = (slope[:, back:] * wide[:, :-back]).sum((0, 1))
-        of_weight = of_taps.flip(0).t().unsqueeze(1)
+        of_weight = of_taps.flip(0).t().contiguous().unsqueeze(1)
         return of_x.to(x.dtype), of_weight, slope.sum((0, 1)), None
 
 

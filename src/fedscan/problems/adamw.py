@@ -47,7 +47,8 @@ class AdamW:
         Raises:
             ValueError: if a tensor has no gradient.
         """
-        gradients = [tensor.grad for tensor in self._tensors if tensor.grad is not None]
+        # The fused step reads memory in order, whatever a gradient's strides say.
+        gradients = [t.grad.contiguous() for t in self._tensors if t.grad is not None]
         if len(gradients) != len(self._tensors):
             raise ValueError("AdamW: every tensor needs a gradient")
         adamw(
