@@ -11,6 +11,7 @@ from fedscan.grid import label
 from fedscan.io import checkpoints, parquet
 from fedscan.io.provenance import digest, versions
 from fedscan.models.selective_ssm import cpu
+from fedscan.models.selective_ssm.denormals import flushed_denormals
 from fedscan.models.selective_ssm.layout import Shape, blocks
 from fedscan.models.selective_ssm.stability import certify
 from fedscan.problems.learner import epoch_batches, initial_params
@@ -29,6 +30,7 @@ class Rows(NamedTuple):
     checkpoints: list[dict[str, Any]]
 
 
+@flushed_denormals()
 def run(
     settings: Mapping[str, Any], teachers: str, folder: str, checkpoint_folder: str, report: Log
 ) -> None:

@@ -16,6 +16,7 @@ from fedscan.io import parquet
 from fedscan.io.provenance import canonical_json, digest, versions
 from fedscan.measure.total_variation import distances
 from fedscan.models.selective_ssm import cpu
+from fedscan.models.selective_ssm.denormals import flushed_denormals
 from fedscan.models.selective_ssm.layout import Shape, blocks
 from fedscan.models.selective_ssm.stability import certify
 from fedscan.params.algebra import Params
@@ -52,6 +53,7 @@ class Rows(NamedTuple):
     violations: list[dict[str, Any]]
 
 
+@flushed_denormals()
 def run(
     settings: Mapping[str, Any], teachers: str, folder: str, checkpoint_folder: str, report: Log
 ) -> None:

@@ -12,12 +12,14 @@ import pyarrow as pa
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
 from fedscan.models.selective_ssm import cpu
+from fedscan.models.selective_ssm.denormals import flushed_denormals
 from fedscan.models.selective_ssm.layout import Shape
 from fedscan.stages.job import Log
 from fedscan.stages.teacher_data import SPLITS, sha256
 from fedscan.teachers.search import Attempt, Sizes, search
 
 
+@flushed_denormals()
 def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
     """Search every rho and write teachers, candidates and sequences.
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fedscan.models.selective_ssm import cpu, reference
+from fedscan.models.selective_ssm.denormals import flushed_denormals
 from fedscan.models.selective_ssm.kernels import sequence_gradients
 from fedscan.models.selective_ssm.layout import Blocks, Shape, block_norms, blocks, flat
 from fedscan.models.selective_ssm.stability import (
@@ -267,3 +268,17 @@ def test_flat_and_blocks_are_inverse():
     assert shape.parameters == 3 * 3 + 2 * 2 * 3 + 2
     with pytest.raises(ValueError, match="has 23 parameters, found 22"):
         blocks(vector[:-1], shape)
+
+
+def test_denormals_are_flushed_inside_and_the_losses_stay():
+    shape, small = Shape(4, 4), torch.tensor([1e-39])
+    params = np.full(shape.parameters, 0.5, np.float32)
+    params[-4:] = -6  # a state is forgotten within a few positions
+    tokens = np.random.default_rng(0).integers(0, 4, (8, 64)).astype(np.uint8)
+    plain, slope = cpu.gradient(params, tokens, shape)
+    with flushed_denormals():
+        assert float(small * 1.0) == 0.0
+        found, flushed = cpu.gradient(params, tokens, shape)
+    assert float(small * 1.0) > 0.0
+    assert found == plain
+    np.testing.assert_allclose(flushed, slope, rtol=1e-6, atol=1e-30)
