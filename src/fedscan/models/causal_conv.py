@@ -26,8 +26,8 @@ def causal_conv(
         before: the taps - 1 positions before, (batch, taps - 1, channels); None: there are none.
 
     Returns:
-        The parts, (batch, length, size); in the dtype of ``x`` on CPUs, of autocast, where it is
-        on, on GPUs.
+        The parts, (batch, length, size); in the dtype of ``x``, on GPUs and after ``before`` in
+        that of autocast, where it is on.
     """
     if before is not None:
         return _library(torch.cat([before, x], dim=1).transpose(1, 2), weight, bias, sizes)

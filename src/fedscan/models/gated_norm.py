@@ -1,4 +1,4 @@
-"""RMS norm of a gated input with a backward pass of its own: half the passes over memory."""
+"""RMS norm of a gated input with a backward pass of its own: fewer passes over memory."""
 
 from typing import Any
 

@@ -19,7 +19,7 @@ from fedscan.models.selective_ssm.cpu.passes import (
     new_sums,
     new_tables,
 )
-from fedscan.models.selective_ssm.cpu.rows import block_of_zeros, load, store, zeros
+from fedscan.models.selective_ssm.cpu.rows import load, store, zeros
 from fedscan.models.selective_ssm.layout import Shape
 
 
@@ -37,7 +37,7 @@ def batch(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, tokens, gradient):
-        zero, block = zeros(params, d), block_of_zeros(params, d, n)
+        zero, block = zeros(params, d, 1), zeros(params, d, n)
         tables, sums = new_tables(params, d, n), new_sums(params, d, n)
         scratch = new_scratch(params, d, n, tokens.shape[1], block)
         fill_tables(params, tables, d, n, zero)
@@ -68,7 +68,7 @@ def sequences(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, tokens, losses, gradients):
-        zero, block = zeros(params, d), block_of_zeros(params, d, n)
+        zero, block = zeros(params, d, 1), zeros(params, d, n)
         tables, sums = new_tables(params, d, n), new_sums(params, d, n)
         scratch = new_scratch(params, d, n, tokens.shape[1], block)
         fill_tables(params, tables, d, n, zero)
@@ -97,7 +97,7 @@ def losses(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, tokens, losses):
-        zero, block = zeros(params, d), block_of_zeros(params, d, n)
+        zero, block = zeros(params, d, 1), zeros(params, d, n)
         tables = new_tables(params, d, n)
         scratch = new_scratch(params, d, n, tokens.shape[1], block)
         fill_tables(params, tables, d, n, zero)
@@ -125,7 +125,7 @@ def predictions(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, tokens, temperature, losses, hits, peaks):
-        zero, block = zeros(params, d), block_of_zeros(params, d, n)
+        zero, block = zeros(params, d, 1), zeros(params, d, n)
         tables = new_tables(params, d, n)
         scratch = new_scratch(params, d, n, tokens.shape[1], block)
         fill_tables(params, tables, d, n, zero)

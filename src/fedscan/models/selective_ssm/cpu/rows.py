@@ -64,27 +64,16 @@ def _splat(builder: Any, value: Any, vector: ir.VectorType) -> Any:
     return builder.shuffle_vector(first, nothing, lanes)
 
 
-@intrinsic
-def zeros(typingctx, array, width):  # type: ignore[no-untyped-def]
-    """Return a row of zeros with the dtype of ``array`` and a constant ``width``."""
-    if not isinstance(width, types.IntegerLiteral):
-        return None
-    row = Row(array.dtype, width.literal_value)
-
-    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        vector = _vector(context, row)
-        return ir.Constant(vector, [0.0] * vector.count)
-
-    return row(array, width), code
-
-
 def _rows_of_block(d: int, n: int, bits: int) -> int:
     return max(r for r in range(1, n + 1) if n % r == 0 and (r == 1 or r * d * bits <= REGISTER))
 
 
 @intrinsic
-def block_of_zeros(typingctx, array, d, n):  # type: ignore[no-untyped-def]
-    """Return zeros in the shape of the blocks that ``n`` rows of ``d`` numbers are cut into."""
+def zeros(typingctx, array, d, n):  # type: ignore[no-untyped-def]
+    """Return zeros in the shape of the blocks that ``n`` rows of ``d`` numbers are cut into.
+
+    One row is a block of its own. The dtype is that of ``array``; ``d`` and ``n`` are constants.
+    """
     if not (isinstance(d, types.IntegerLiteral) and isinstance(n, types.IntegerLiteral)):
         return None
     rows = _rows_of_block(d.literal_value, n.literal_value, array.dtype.bitwidth)

@@ -9,7 +9,6 @@ from numba import njit
 
 from fedscan.models.selective_ssm.cpu.passes import compiled, fill_tables, new_tables
 from fedscan.models.selective_ssm.cpu.rows import (
-    block_of_zeros,
     exp,
     load,
     load_scalars,
@@ -39,7 +38,7 @@ def sampler(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, temperature, uniforms, tokens):
-        zero, block = zeros(params, d), block_of_zeros(params, d, n)
+        zero, block = zeros(params, d, 1), zeros(params, d, n)
         rows = rows_in(block)
         tables = new_tables(params, d, n)
         state, weights = np.empty(n * d, params.dtype), np.empty(d, params.dtype)

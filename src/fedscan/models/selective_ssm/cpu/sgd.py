@@ -20,7 +20,7 @@ from fedscan.models.selective_ssm.cpu.passes import (
     new_sums,
     new_tables,
 )
-from fedscan.models.selective_ssm.cpu.rows import block_of_zeros, zeros
+from fedscan.models.selective_ssm.cpu.rows import zeros
 from fedscan.models.selective_ssm.layout import Shape
 
 
@@ -64,7 +64,7 @@ def local_steps(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, tokens, batches, rate, floor, ceiling, mu, record):
-        zero, block = zeros(params, d), block_of_zeros(params, d, n)
+        zero, block = zeros(params, d, 1), zeros(params, d, n)
         start, gradient = params.copy(), np.empty_like(params)
         tables, sums = new_tables(params, d, n), new_sums(params, d, n)
         scratch = new_scratch(params, d, n, tokens.shape[1], block)

@@ -24,7 +24,6 @@ from fedscan.models.selective_ssm.cpu.passes import (
     new_tables,
 )
 from fedscan.models.selective_ssm.cpu.rows import (
-    block_of_zeros,
     load,
     load_scalars,
     repeated,
@@ -53,7 +52,7 @@ def products(shape: Shape) -> Callable[..., Any]:
 
     @njit(**compiled())
     def run(params, tokens, directions, results):
-        zero, block = zeros(params, d), block_of_zeros(params, d, n)
+        zero, block = zeros(params, d, 1), zeros(params, d, n)
         length = tokens.shape[1]
         tables, sums = new_tables(params, d, n), new_sums(params, d, n)
         tables_, sums_ = new_tables(params, d, n), new_sums(params, d, n)
