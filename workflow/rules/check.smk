@@ -3,7 +3,6 @@ rule check:
         # Text, see rule practice.
         runs=str(rules.compare.output.runs),
         rounds=str(rules.compare.output.rounds),
-        clients=expand("results/federated/{job}/clients.parquet", job=JOBS),
         partitions=expand("results/partition/{path}/partition.parquet", path=PARTITIONS),
         train=expand("results/partition/{path}/train.parquet", path=PARTITIONS),
         validation=expand(

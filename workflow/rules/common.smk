@@ -104,6 +104,19 @@ def partition_files(wildcards):
     return [f"results/partition/{path}/{split}.parquet" for split in SPLITS]
 
 
+def missing_tables():
+    """The tables that are missing beside a job's ``runs.parquet``, which is written last."""
+    folders = [Path("results/federated", path) for path in JOBS]
+    names = [f"{table}.parquet" for table in JOB_TABLES]
+    return [
+        str(folder / name)
+        for folder in folders
+        if (folder / "runs.parquet").exists()
+        for name in names
+        if not (folder / name).exists()
+    ]
+
+
 def federated_key(wildcards):
     runs = JOBS[JOB_PATTERN.format(**wildcards)]
     return stage_key(

@@ -5,8 +5,9 @@ COMPARE_FIGURES += ["backbones"] if CONFIG["analysis"]["backbone"] else []
 
 rule compare:
     input:
+        # One table stands for the five of a job: they are written together, this one last.
+        # Naming all of them here and in the rules below doubles the time of planning.
         runs=expand("results/federated/{job}/runs.parquet", job=JOBS),
-        rounds=expand("results/federated/{job}/rounds.parquet", job=JOBS),
         partitions=expand("results/partition/{path}/partition.parquet", path=PARTITIONS),
     output:
         runs="results/compare/all_runs.parquet",
@@ -64,11 +65,6 @@ rule practice:
         # for each of its files, which takes minutes for thousands.
         table=str(rules.compare.output.table),
         runs=str(rules.compare.output.runs),
-        quantities=expand(
-            "results/federated/{job}/{table}.parquet",
-            job=JOBS,
-            table=["rounds", "clients", "mixers", "heads"],
-        ),
     output:
         quantities="results/practice/quantities.parquet",
         table="results/practice/numbers.parquet",

@@ -152,7 +152,7 @@ def _first_party_imports(module: str) -> frozenset[str]:
 
 @functools.cache
 def _normalised(module: str) -> str:
-    tree = ast.parse(ast.unparse(_tree(module)))
+    tree = _tree(module)
     scopes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(tree):
         if isinstance(node, scopes) and ast.get_docstring(node, clean=False) is not None:

@@ -40,7 +40,7 @@ def batch(shape: Shape) -> Callable[..., Any]:
         zero, block = zeros(params, d, 1), zeros(params, d, n)
         tables, sums = new_tables(params, d, n), new_sums(params, d, n)
         scratch = new_scratch(params, d, n, tokens.shape[1], block)
-        fill_tables(params, tables, d, n, zero)
+        fill_tables(params, tables, d, n, zero, block)
         clear(sums, d, n, block)
         weight = params.dtype.type(1) / params.dtype.type(tokens.shape[0])
         loss = 0.0
@@ -48,7 +48,7 @@ def batch(shape: Shape) -> Callable[..., Any]:
             forward(tokens[i], tables, scratch, d, n, zero, block)
             loss += loss_adjoint(tokens[i], scratch, d, block, weight)
             backward(tokens[i], tables, scratch, sums, d, n, zero, block)
-        contract(params, tables, sums, gradient, d, n, zero)
+        contract(params, tables, sums, gradient, d, n, zero, block)
         return loss / tokens.shape[0]
 
     return run
@@ -71,14 +71,14 @@ def sequences(shape: Shape) -> Callable[..., Any]:
         zero, block = zeros(params, d, 1), zeros(params, d, n)
         tables, sums = new_tables(params, d, n), new_sums(params, d, n)
         scratch = new_scratch(params, d, n, tokens.shape[1], block)
-        fill_tables(params, tables, d, n, zero)
+        fill_tables(params, tables, d, n, zero, block)
         one = params.dtype.type(1)
         for i in range(tokens.shape[0]):
             clear(sums, d, n, block)
             forward(tokens[i], tables, scratch, d, n, zero, block)
             losses[i] = loss_adjoint(tokens[i], scratch, d, block, one)
             backward(tokens[i], tables, scratch, sums, d, n, zero, block)
-            contract(params, tables, sums, gradients[i], d, n, zero)
+            contract(params, tables, sums, gradients[i], d, n, zero, block)
 
     return run
 
@@ -100,7 +100,7 @@ def losses(shape: Shape) -> Callable[..., Any]:
         zero, block = zeros(params, d, 1), zeros(params, d, n)
         tables = new_tables(params, d, n)
         scratch = new_scratch(params, d, n, tokens.shape[1], block)
-        fill_tables(params, tables, d, n, zero)
+        fill_tables(params, tables, d, n, zero, block)
         one = params.dtype.type(1)
         for i in range(tokens.shape[0]):
             forward(tokens[i], tables, scratch, d, n, zero, block)
@@ -128,7 +128,7 @@ def predictions(shape: Shape) -> Callable[..., Any]:
         zero, block = zeros(params, d, 1), zeros(params, d, n)
         tables = new_tables(params, d, n)
         scratch = new_scratch(params, d, n, tokens.shape[1], block)
-        fill_tables(params, tables, d, n, zero)
+        fill_tables(params, tables, d, n, zero, block)
         inverse = params.dtype.type(1) / params.dtype.type(temperature)
         steps = tokens.shape[1] - 1
         for i in range(tokens.shape[0]):

@@ -2,10 +2,14 @@
 
 With x_t = e_u everything the layer does at time t depends on the token u alone, so it is tabulated
 once per parameter point: the transition exp(A delta_u^T), the write W_B[:, u] delta_u[u] into
-column u of the state, the read-out W_C[:, u]. Arrays are flat; rows have D entries, and the N rows
-of a state are taken in blocks (``rows``). The backward pass adds up, per token, the products that
-the gradient is made of (``Sums``); ``contract`` turns them into the gradient once per batch or
+column u of the state, the read-out W_C[:, u]. The backward pass adds up, per token, the products
+that the gradient is made of (``Sums``); ``contract`` turns them into the gradient once per batch or
 sequence. ``zero`` is a row of zeros and ``block`` a block of them: they carry the sizes.
+
+Arrays are flat; rows have D entries, and the N rows of a state are taken in blocks of R (``rows``).
+The recurrence couples neither rows nor blocks, so a pass runs through time once per block: what it
+carries stays in registers, and what it reads of tables, sums and states lies together, which keeps
+it in the first cache where D and N are large.
 """
 
 from typing import Any, NamedTuple
@@ -49,7 +53,7 @@ class Tables(NamedTuple):
     hot: np.ndarray  # (D, D) the identity
     delta: np.ndarray  # (D, D) steps softplus(W_delta e_u)
     slope: np.ndarray  # (D, D) derivative of softplus
-    transition: np.ndarray  # (D, N, D)
+    transition: np.ndarray  # (N / R, D, R, D)
     write: np.ndarray  # (D, N) W_B[n, u] delta[u, u]
     read: np.ndarray  # (D, N) W_C[n, u]
     column: np.ndarray  # (D) scratch
@@ -58,8 +62,8 @@ class Tables(NamedTuple):
 class Sums(NamedTuple):
     """Sums over time and sequences; index of the token first, where there is one."""
 
-    transition: np.ndarray  # (D, N, D) adjoint of h_t times h_{t-1}
-    read: np.ndarray  # (D, N, D) adjoint of y_t times h_t
+    transition: np.ndarray  # (N / R, D, R, D) adjoint of h_t times h_{t-1}
+    read: np.ndarray  # (N / R, D, R, D) adjoint of y_t times h_t
     write: np.ndarray  # (N, D) adjoint of what was written into h_t: its column u
 
 
@@ -69,12 +73,11 @@ class Scratch(NamedTuple):
     The arrays of logits have room for a last whole block, whose surplus rows stay zero.
     """
 
-    states: np.ndarray  # (S, N, D)
+    states: np.ndarray  # (N / R, S, R, D)
     logits: np.ndarray  # (S - 1, D), later less the largest of their row
     partition: np.ndarray  # (S - 1, D) sum of their exponentials, in all entries of a row
     softmax: np.ndarray  # (S - 1, D)
     slopes: np.ndarray  # (S - 1, D) adjoint of the logits
-    adjoint: np.ndarray  # (N, D) of the state
 
 
 @njit(**INLINED)
@@ -114,12 +117,24 @@ def new_scratch(like, d, n, length, block):
         np.empty(size, kind),
         np.empty(size, kind),
         np.empty(size, kind),
-        np.empty(n * d, kind),
     )
 
 
 @njit(**INLINED)
-def fill_tables(params, tables, d, n, zero):
+def place(u, k, d, block):
+    """Return where row k of token u starts in an array (N / R, D, R, D)."""
+    rows = rows_in(block)
+    return (k // rows * rows * d + u * rows + k % rows) * d
+
+
+@njit(**INLINED)
+def moment(t, k, length, d, block):
+    """Return where the block that starts at row k starts at time t in an array (N / R, S, R, D)."""
+    return (k * length + t * rows_in(block)) * d
+
+
+@njit(**INLINED)
+def fill_tables(params, tables, d, n, zero, block):
     """Tabulate the layer ``params`` (flat, see ``layout``)."""
     b, c, a = d * d, d * d + n * d, d * d + 2 * n * d
     one = params.dtype.type(1)
@@ -131,7 +146,7 @@ def fill_tables(params, tables, d, n, zero):
             tables.slope[u * d + i] = (one if w >= 0 else small) / (one + small)
         delta = load(tables.delta, u * d, zero)
         for k in range(n):
-            store(tables.transition, (u * n + k) * d, exp(delta * params[a + k]))
+            store(tables.transition, place(u, k, d, block), exp(delta * params[a + k]))
             tables.write[u * n + k] = params[b + k * d + u] * tables.delta[u * d + u]
             tables.read[u * n + k] = params[c + k * d + u]
 
@@ -150,17 +165,16 @@ def clear(sums, d, n, block):
 def forward(tokens, tables, scratch, d, n, zero, block):
     """Fill the states and logits of one sequence; the last token is only a target."""
     rows = rows_in(block)
-    for t in range(tokens.size - 1):
-        u = np.int64(tokens[t])
-        hot = repeated(load(tables.hot, u * d, zero), block)
-        y = block
-        for k in range(0, n, rows):
-            kept = load(tables.transition, (u * n + k) * d, block)
-            h = kept * load(scratch.states, (t * n + k) * d, block)
+    for k in range(0, n, rows):
+        h = block
+        for t in range(tokens.size - 1):
+            u = np.int64(tokens[t])
+            hot = repeated(load(tables.hot, u * d, zero), block)
+            h = load(tables.transition, place(u, k, d, block), block) * h
             h = h + hot * load_scalars(tables.write, u * n + k, block)
-            store(scratch.states, ((t + 1) * n + k) * d, h)
-            y = y + h * load_scalars(tables.read, u * n + k, block)
-        store(scratch.logits, t * d, sum_of_rows(y))
+            store(scratch.states, moment(t + 1, k, tokens.size, d, block), h)
+            y = sum_of_rows(h * load_scalars(tables.read, u * n + k, block))
+            store(scratch.logits, t * d, y if k == 0 else load(scratch.logits, t * d, zero) + y)
 
 
 @njit(**INLINED)
@@ -198,29 +212,25 @@ def backward(tokens, tables, scratch, sums, d, n, zero, block):
     """Add one sequence's products to ``sums``, from the last position to the first."""
     rows = rows_in(block)
     for k in range(0, n, rows):
-        store(scratch.adjoint, k * d, block)
-    later = np.int64(0)
-    for back in range(2, tokens.size + 1):
-        t = tokens.size - back
-        u = np.int64(tokens[t])
-        hot = repeated(load(tables.hot, u * d, zero), block)
-        g = repeated(load(scratch.slopes, t * d, zero), block)
-        for k in range(0, n, rows):
-            kept = load(tables.transition, (later * n + k) * d, block)
-            p = kept * load(scratch.adjoint, k * d, block)
+        p, written, later = block, block, np.int64(0)
+        after = load(scratch.states, moment(tokens.size - 1, k, tokens.size, d, block), block)
+        for back in range(2, tokens.size + 1):
+            t = tokens.size - back
+            u = np.int64(tokens[t])
+            here = place(u, k, d, block)
+            g = repeated(load(scratch.slopes, t * d, zero), block)
+            p = load(tables.transition, place(later, k, d, block), block) * p
             p = p + g * load_scalars(tables.read, u * n + k, block)
-            store(scratch.adjoint, k * d, p)
-            here = (u * n + k) * d
-            before = load(scratch.states, (t * n + k) * d, block)
-            after = load(scratch.states, ((t + 1) * n + k) * d, block)
+            before = load(scratch.states, moment(t, k, tokens.size, d, block), block)
             store(sums.transition, here, load(sums.transition, here, block) + p * before)
             store(sums.read, here, load(sums.read, here, block) + g * after)
-            store(sums.write, k * d, load(sums.write, k * d, block) + p * hot)
-        later = u
+            written = written + p * repeated(load(tables.hot, u * d, zero), block)
+            after, later = before, u
+        store(sums.write, k * d, load(sums.write, k * d, block) + written)
 
 
 @njit(**INLINED)
-def contract(params, tables, sums, gradient, d, n, zero):
+def contract(params, tables, sums, gradient, d, n, zero, block):
     """Turn sums into the gradient with respect to ``params``; ``gradient`` is overwritten."""
     b, c, a = d * d, d * d + n * d, d * d + 2 * n * d
     gradient[a:] = 0
@@ -229,7 +239,7 @@ def contract(params, tables, sums, gradient, d, n, zero):
         step = zero
         diagonal = params.dtype.type(0)
         for k in range(n):
-            row = (u * n + k) * d
+            row = place(u, k, d, block)
             p = load(tables.transition, row, zero) * load(sums.transition, row, zero)
             step = step + p * params[a + k]
             gradient[a + k] += total(p * delta)

@@ -1,10 +1,10 @@
 """Rows of D numbers, and blocks of such rows, as single LLVM vectors inside compiled functions.
 
 LLVM cannot vectorise the recurrence's loops by itself: it must assume that the arrays overlap. A
-type that is one vector in a register leaves nothing to assume. A block holds as many rows as divide
-N and fit a register of the widest machines, so that small D leaves no lanes idle. Rows and blocks
-add, subtract, multiply and divide with their like and with scalars; products and sums are fused
-where the machine can.
+type that is one vector in registers leaves nothing to assume. A block holds as many rows as divide
+N and fit four registers: small D leaves no lanes idle, and the next operation need not wait for the
+last one's result. Rows and blocks add, subtract, multiply and divide with their like and with
+scalars; products and sums are fused where the machine can.
 """
 
 import functools
@@ -13,14 +13,15 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from llvmlite import binding as llvm
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, overload, register_model
 
 FUSED = ("contract",)
 LANE = ir.IntType(32)
-# Bits of the widest vector registers (AVX-512). Machines with narrower ones split a block.
-REGISTER = 512
+# Bits of a block. Measured: more registers than these and what a pass carries leaves them.
+BLOCK = 4 * (512 if llvm.get_host_cpu_features().get("avx512f") else 256)
 # Per width in bits: exponent bias, mantissa bits, smallest and largest argument of exp, and log 2
 # in two parts of which the first has few digits (Cody and Waite), degree of the Taylor polynomial.
 EXP = {
@@ -65,7 +66,7 @@ def _splat(builder: Any, value: Any, vector: ir.VectorType) -> Any:
 
 
 def _rows_of_block(d: int, n: int, bits: int) -> int:
-    return max(r for r in range(1, n + 1) if n % r == 0 and (r == 1 or r * d * bits <= REGISTER))
+    return max(r for r in range(1, n + 1) if n % r == 0 and (r == 1 or r * d * bits <= BLOCK))
 
 
 @intrinsic

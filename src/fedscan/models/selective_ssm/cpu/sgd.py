@@ -71,7 +71,7 @@ def local_steps(shape: Shape) -> Callable[..., Any]:
         steps, size = batches.shape
         weight = params.dtype.type(1) / params.dtype.type(size)
         for e in range(steps):
-            fill_tables(params, tables, d, n, zero)
+            fill_tables(params, tables, d, n, zero, block)
             clear(sums, d, n, block)
             loss = 0.0
             for i in range(size):
@@ -79,7 +79,7 @@ def local_steps(shape: Shape) -> Callable[..., Any]:
                 forward(word, tables, scratch, d, n, zero, block)
                 loss += loss_adjoint(word, scratch, d, block, weight)
                 backward(word, tables, scratch, sums, d, n, zero, block)
-            contract(params, tables, sums, gradient, d, n, zero)
+            contract(params, tables, sums, gradient, d, n, zero, block)
             record[e, 0] = loss / size
             _step(params, start, gradient, floor, ceiling, rate, mu, d, a, record[e])
             record[e, 4] = params[: d * d].min()

@@ -19,9 +19,11 @@ from fedscan.models.selective_ssm.cpu.passes import (
     fill_tables,
     forward,
     loss_adjoint,
+    moment,
     new_scratch,
     new_sums,
     new_tables,
+    place,
 )
 from fedscan.models.selective_ssm.cpu.rows import (
     load,
@@ -58,27 +60,26 @@ def products(shape: Shape) -> Callable[..., Any]:
         tables_, sums_ = new_tables(params, d, n), new_sums(params, d, n)
         scratch = new_scratch(params, d, n, length, block)
         scratch_ = new_scratch(params, d, n, length, block)
-        fill_tables(params, tables, d, n, zero)
+        fill_tables(params, tables, d, n, zero, block)
         one = params.dtype.type(1)
         for i in range(tokens.shape[0]):
             word, v = tokens[i], directions[i]
-            _tables(params, v, tables, tables_, d, n, zero)
+            _tables(params, v, tables, tables_, d, n, zero, block)
             clear(sums, d, n, block)
             clear(sums_, d, n, block)
             forward(word, tables, scratch, d, n, zero, block)
             _forward(word, tables, tables_, scratch, scratch_, d, n, zero, block)
             loss_adjoint(word, scratch, d, block, one)
             _loss_adjoint(word, scratch, scratch_, d, block)
-            # The tangent first: it needs the adjoint of each step before and after the update.
             _backward(word, tables, tables_, scratch, scratch_, sums_, d, n, zero, block)
             backward(word, tables, scratch, sums, d, n, zero, block)
-            _contract(params, v, tables, tables_, sums, sums_, results[i], d, n, zero)
+            _contract(params, v, tables, tables_, sums, sums_, results[i], d, n, zero, block)
 
     return run
 
 
 @njit(**INLINED)
-def _tables(params, v, tables, tables_, d, n, zero):
+def _tables(params, v, tables, tables_, d, n, zero, block):
     b, c, a = d * d, d * d + n * d, d * d + 2 * n * d
     for u in range(d):
         for i in range(d):
@@ -87,7 +88,7 @@ def _tables(params, v, tables, tables_, d, n, zero):
             tables_.slope[u * d + i] = slope * (1 - slope) * vw
         delta, delta_ = load(tables.delta, u * d, zero), load(tables_.delta, u * d, zero)
         for k in range(n):
-            row = (u * n + k) * d
+            row = place(u, k, d, block)
             rate_ = delta * v[a + k] + delta_ * params[a + k]
             store(tables_.transition, row, load(tables.transition, row, zero) * rate_)
             tables_.write[u * n + k] = (
@@ -100,20 +101,21 @@ def _tables(params, v, tables, tables_, d, n, zero):
 @njit(**INLINED)
 def _forward(tokens, tables, tables_, scratch, scratch_, d, n, zero, block):
     rows = rows_in(block)
-    for t in range(tokens.size - 1):
-        u = np.int64(tokens[t])
-        hot = repeated(load(tables.hot, u * d, zero), block)
-        y_ = block
-        for k in range(0, n, rows):
-            row, here, after = (u * n + k) * d, (t * n + k) * d, ((t + 1) * n + k) * d
-            h_ = load(tables.transition, row, block) * load(scratch_.states, here, block)
-            h_ = h_ + load(tables_.transition, row, block) * load(scratch.states, here, block)
+    for k in range(0, n, rows):
+        h_ = block
+        for t in range(tokens.size - 1):
+            u = np.int64(tokens[t])
+            row, after = place(u, k, d, block), moment(t + 1, k, tokens.size, d, block)
+            hot = repeated(load(tables.hot, u * d, zero), block)
+            here = moment(t, k, tokens.size, d, block)
+            before, h = load(scratch.states, here, block), load(scratch.states, after, block)
+            h_ = load(tables.transition, row, block) * h_
+            h_ = h_ + load(tables_.transition, row, block) * before
             h_ = h_ + hot * load_scalars(tables_.write, u * n + k, block)
             store(scratch_.states, after, h_)
-            y_ = y_ + h_ * load_scalars(tables.read, u * n + k, block)
-            h = load(scratch.states, after, block)
-            y_ = y_ + h * load_scalars(tables_.read, u * n + k, block)
-        store(scratch_.logits, t * d, sum_of_rows(y_))
+            y_ = h_ * load_scalars(tables.read, u * n + k, block)
+            y_ = sum_of_rows(y_ + h * load_scalars(tables_.read, u * n + k, block))
+            store(scratch_.logits, t * d, y_ if k == 0 else load(scratch_.logits, t * d, zero) + y_)
 
 
 @njit(**INLINED)
@@ -130,43 +132,38 @@ def _loss_adjoint(tokens, scratch, scratch_, d, block):
 def _backward(tokens, tables, tables_, scratch, scratch_, sums_, d, n, zero, block):
     rows = rows_in(block)
     for k in range(0, n, rows):
-        store(scratch.adjoint, k * d, block)
-        store(scratch_.adjoint, k * d, block)
-    later = np.int64(0)
-    for back in range(2, tokens.size + 1):
-        t = tokens.size - back
-        u = np.int64(tokens[t])
-        hot = repeated(load(tables.hot, u * d, zero), block)
-        g = repeated(load(scratch.slopes, t * d, zero), block)
-        g_ = repeated(load(scratch_.slopes, t * d, zero), block)
-        for k in range(0, n, rows):
-            kept = load(tables.transition, (later * n + k) * d, block)
-            kept_ = load(tables_.transition, (later * n + k) * d, block)
+        p, p_, written_, later = block, block, block, np.int64(0)
+        last = moment(tokens.size - 1, k, tokens.size, d, block)
+        after, after_ = load(scratch.states, last, block), load(scratch_.states, last, block)
+        for back in range(2, tokens.size + 1):
+            t = tokens.size - back
+            u = np.int64(tokens[t])
+            row, next_row = place(u, k, d, block), place(later, k, d, block)
+            here = moment(t, k, tokens.size, d, block)
+            g = repeated(load(scratch.slopes, t * d, zero), block)
+            g_ = repeated(load(scratch_.slopes, t * d, zero), block)
+            kept = load(tables.transition, next_row, block)
             read = load_scalars(tables.read, u * n + k, block)
-            old, old_ = load(scratch.adjoint, k * d, block), load(scratch_.adjoint, k * d, block)
-            p_ = kept * old_ + kept_ * old
+            p_ = kept * p_ + load(tables_.transition, next_row, block) * p
             p_ = p_ + g_ * read + g * load_scalars(tables_.read, u * n + k, block)
-            p = kept * old + g * read
-            store(scratch.adjoint, k * d, p)
-            store(scratch_.adjoint, k * d, p_)
-            row, here, after = (u * n + k) * d, (t * n + k) * d, ((t + 1) * n + k) * d
+            p = kept * p + g * read
             h, h_ = load(scratch.states, here, block), load(scratch_.states, here, block)
             store(sums_.transition, row, load(sums_.transition, row, block) + p_ * h + p * h_)
-            h, h_ = load(scratch.states, after, block), load(scratch_.states, after, block)
-            store(sums_.read, row, load(sums_.read, row, block) + g_ * h + g * h_)
-            store(sums_.write, k * d, load(sums_.write, k * d, block) + p_ * hot)
-        later = u
+            store(sums_.read, row, load(sums_.read, row, block) + g_ * after + g * after_)
+            written_ = written_ + p_ * repeated(load(tables.hot, u * d, zero), block)
+            after, after_, later = h, h_, u
+        store(sums_.write, k * d, load(sums_.write, k * d, block) + written_)
 
 
 @njit(**INLINED)
-def _contract(params, v, tables, tables_, sums, sums_, result, d, n, zero):
+def _contract(params, v, tables, tables_, sums, sums_, result, d, n, zero, block):
     b, c, a = d * d, d * d + n * d, d * d + 2 * n * d
     result[a:] = 0
     for u in range(d):
         delta, delta_ = load(tables.delta, u * d, zero), load(tables_.delta, u * d, zero)
         step, step_, diagonal, diagonal_ = zero, zero, params.dtype.type(0), params.dtype.type(0)
         for k in range(n):
-            row = (u * n + k) * d
+            row = place(u, k, d, block)
             s, s_ = load(sums.transition, row, zero), load(sums_.transition, row, zero)
             kept, kept_ = load(tables.transition, row, zero), load(tables_.transition, row, zero)
             p = kept * s
