@@ -249,9 +249,20 @@ def test_what_reruns_after_a_change(copy, change, jobs):
     assert copy.planned() == jobs
 
 
-def test_deleting_one_output_reruns_its_job(copy):
-    next((copy.folder / "results/federated").rglob("algorithm=fedprox/*/runs.parquet")).unlink()
+@pytest.mark.parametrize("table", ["runs", "rounds", "clients", "mixers", "heads"])
+def test_deleting_one_output_reruns_its_job(copy, table):
+    """Planning names one table per job, and those that are missing beside it."""
+    job = next((copy.folder / "results/federated").rglob("algorithm=fedprox/*/runs.parquet")).parent
+    (job / f"{table}.parquet").unlink()
     assert copy.planned() == {"federated": 1} | DOWNSTREAM | MERGING
+
+
+def test_a_table_missing_beside_its_jobs_others_is_never_passed_over(copy):
+    file = next((copy.folder / "results/federated").rglob("algorithm=fedprox/*/heads.parquet"))
+    file.unlink()
+    done = copy.run("--forcerun", "practice", "--", "practice", check=False)
+    assert done.returncode != 0
+    assert f"{file.relative_to(copy.folder)}: no such file" in done.stdout + done.stderr
 
 
 def test_results_of_older_code_are_kept_if_asked_and_then_listed(copy):

@@ -5,8 +5,8 @@ COMPARE_FIGURES += ["backbones"] if CONFIG["analysis"]["backbone"] else []
 
 rule compare:
     input:
-        # One table stands for the five of a job: they are written together, this one last.
-        # Naming all of them here and in the rules below doubles the time of planning.
+        # One table stands for the five of a job: they are written together, this one last. All
+        # of them, here and in the rules below, would be 29,000 files to look up in every plan.
         runs=expand("results/federated/{job}/runs.parquet", job=JOBS),
         partitions=expand("results/partition/{path}/partition.parquet", path=PARTITIONS),
     output:

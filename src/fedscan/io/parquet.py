@@ -119,7 +119,9 @@ def read(path: str | os.PathLike[str], table: str) -> pa.Table:
             data = file.read()
         names = data.schema.names
     except FileNotFoundError:
-        raise ValueError(f"{path}: no such file; expected a {table} table") from None
+        raise ValueError(
+            f"{path}: no such file; expected a {table} table, which 'snakemake' makes again"
+        ) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not a whole Parquet file ({error})") from None
     if names != schema.names or data.schema.types != schema.types:

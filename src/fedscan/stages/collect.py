@@ -17,7 +17,7 @@ def collect(runs: Sequence[grid.Run], federated: str, table: str) -> pd.DataFram
     """Join a table of all jobs, with the keys of their paths as columns.
 
     Args:
-        runs: runs of the configuration; jobs without a folder are passed over.
+        runs: runs of the configuration; jobs that have not ended are passed over.
         federated: folder of the training jobs.
         table: 'runs', 'rounds', 'clients', 'mixers' or 'heads'.
 
@@ -25,20 +25,35 @@ def collect(runs: Sequence[grid.Run], federated: str, table: str) -> pd.DataFram
         Rows of the values that the configuration asks for.
 
     Raises:
-        ValueError: if a table is damaged, or no job has one.
+        ValueError: if a table is damaged or missing beside the others, or no job has ended.
     """
     frames = []
-    for path, members in grid.jobs(runs).items():
-        file = Path(federated, path, f"{table}.parquet")
-        if not file.exists():
-            continue
-        frame = parquet.read_frame(file, table)
+    for path, members in ended(runs, federated).items():
+        frame = parquet.read_frame(Path(federated, path, f"{table}.parquet"), table)
         frame = frame[frame["value"].isin([run.value for run in members])]
         job = members[0].job._asdict()
         frames.append(frame.assign(**job)[[*job, *frame.columns]])
-    if not frames:
-        raise ValueError(f"{federated}: no job of this configuration has a {table} table yet")
     return pd.concat(frames, ignore_index=True)
+
+
+def ended(runs: Sequence[grid.Run], federated: str) -> dict[str, list[grid.Run]]:
+    """Return the jobs that have written their tables.
+
+    Args:
+        runs: runs of the configuration.
+        federated: folder of the training jobs.
+
+    Returns:
+        Path of the job -> its runs, where ``runs.parquet`` is there: it is written last.
+
+    Raises:
+        ValueError: if there is no such job.
+    """
+    jobs = grid.jobs(runs)
+    found = {p: jobs[p] for p in jobs if Path(federated, p, "runs.parquet").exists()}
+    if not found:
+        raise ValueError(f"{federated}: no job of this configuration has ended yet")
+    return found
 
 
 def present(

@@ -13,7 +13,7 @@ from fedscan.analysis.practice_figures import figures
 from fedscan.analysis.selection import CONFIGURATION
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
-from fedscan.stages.collect import RUN_KEY
+from fedscan.stages.collect import RUN_KEY, ended
 from fedscan.stages.figure_files import save_figure
 from fedscan.stages.job import Log
 from fedscan.stages.number_files import write_numbers
@@ -53,13 +53,9 @@ def run(settings: Mapping[str, Any], results: str, compared: str, folder: str, r
 def _quantities(runs: list[grid.Run], federated: str) -> pd.DataFrame:
     """Summarise job by job: all heads of all rounds of all runs would not fit into memory."""
     frames = []
-    for path, members in grid.jobs(runs).items():
+    for path, members in ended(runs, federated).items():
         files = [Path(federated, path, f"{name}.parquet") for name in PARTS]
-        if not all(file.exists() for file in files):
-            continue
         tables = [parquet.read_frame(f, name) for f, name in zip(files, PARTS, strict=True)]
         frame = practice.run_quantities(*tables)
         frames.append(frame.assign(**members[0].job._asdict()))
-    if not frames:
-        raise ValueError(f"{federated}: no job of this configuration has its tables yet")
     return pd.concat(frames, ignore_index=True)
