@@ -105,14 +105,22 @@ def dot(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> float:
         b: named tensors with the names and shapes of ``a``.
 
     Returns:
-        The sum of products, accumulated in float64 between rows of ``ROW`` entries.
+        The sum of products, accumulated in float64 between rows of ``ROW`` entries, or throughout
+        where a tensor has at most ``SHORT``.
     """
     total = 0.0
     for name, tensor in a.items():
+        if tensor.numel() <= SHORT:
+            total += float(torch.dot(_double(tensor), _double(b[name])))
+            continue
         for one, other in zip(_rows(tensor), _rows(b[name]), strict=True):
             products = torch.bmm(one.unsqueeze(1), other.unsqueeze(2))
             total += float(products.sum(dtype=torch.float64))
     return total
+
+
+def _double(tensor: Tensor) -> Tensor:
+    return tensor.detach().to(torch.float64).reshape(-1)
 
 
 def norm(a: Mapping[str, Tensor]) -> float:

@@ -29,9 +29,10 @@ class Shape(NamedTuple):
         return sum(self.sizes)
 
     @property
-    def starts(self) -> tuple[int, ...]:
+    def starts(self) -> tuple[int, int, int, int]:
         """First entry of each block."""
-        return tuple(int(start) for start in np.cumsum((0, *self.sizes[:-1])))
+        d, n = self
+        return 0, d * d, d * d + n * d, d * d + 2 * n * d
 
 
 class Blocks(NamedTuple):
@@ -62,13 +63,13 @@ def blocks(vector: np.ndarray, shape: Shape) -> Blocks:
             f" found {vector.shape[-1]}"
         )
     d, n = shape
-    parts = np.split(vector, shape.starts[1:], axis=-1)
+    _, b, c, a = shape.starts
     lead = vector.shape[:-1]
     return Blocks(
-        parts[0].reshape(*lead, d, d),
-        parts[1].reshape(*lead, n, d),
-        parts[2].reshape(*lead, n, d),
-        parts[3],
+        vector[..., :b].reshape(*lead, d, d),
+        vector[..., b:c].reshape(*lead, n, d),
+        vector[..., c:a].reshape(*lead, n, d),
+        vector[..., a:],
     )
 
 
