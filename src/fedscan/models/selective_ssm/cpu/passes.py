@@ -20,7 +20,6 @@ from numba import config, njit
 from fedscan.models.selective_ssm.cpu.rows import (
     exp,
     load,
-    load_scalars,
     repeated,
     row_largest,
     row_total,
@@ -54,8 +53,8 @@ class Tables(NamedTuple):
     delta: np.ndarray  # (D, D) steps softplus(W_delta e_u)
     slope: np.ndarray  # (D, D) derivative of softplus
     transition: np.ndarray  # (N / R, D, R, D)
-    write: np.ndarray  # (D, N) W_B[n, u] delta[u, u]
-    read: np.ndarray  # (D, N) W_C[n, u]
+    write: np.ndarray  # (N / R, D, R, D) W_B[n, u] delta[u, u] in entry u of a row, else zero
+    read: np.ndarray  # (N / R, D, R, D) W_C[n, u] in all entries of a row
     column: np.ndarray  # (D) scratch
 
 
@@ -92,8 +91,8 @@ def new_tables(like, d, n):
         np.empty(d * d, kind),
         np.empty(d * d, kind),
         np.empty(d * n * d, kind),
-        np.empty(d * n, kind),
-        np.empty(d * n, kind),
+        np.empty(d * n * d, kind),
+        np.empty(d * n * d, kind),
         np.empty(d, kind),
     )
 
@@ -144,11 +143,12 @@ def fill_tables(params, tables, d, n, zero, block):
             small = np.exp(-abs(w))
             tables.delta[u * d + i] = max(w, w * 0) + np.log1p(small)
             tables.slope[u * d + i] = (one if w >= 0 else small) / (one + small)
-        delta = load(tables.delta, u * d, zero)
+        delta, hot = load(tables.delta, u * d, zero), load(tables.hot, u * d, zero)
         for k in range(n):
-            store(tables.transition, place(u, k, d, block), exp(delta * params[a + k]))
-            tables.write[u * n + k] = params[b + k * d + u] * tables.delta[u * d + u]
-            tables.read[u * n + k] = params[c + k * d + u]
+            row = place(u, k, d, block)
+            store(tables.transition, row, exp(delta * params[a + k]))
+            store(tables.write, row, hot * (params[b + k * d + u] * tables.delta[u * d + u]))
+            store(tables.read, row, zero + params[c + k * d + u])
 
 
 @njit(**INLINED)
@@ -168,12 +168,10 @@ def forward(tokens, tables, scratch, d, n, zero, block):
     for k in range(0, n, rows):
         h = block
         for t in range(tokens.size - 1):
-            u = np.int64(tokens[t])
-            hot = repeated(load(tables.hot, u * d, zero), block)
-            h = load(tables.transition, place(u, k, d, block), block) * h
-            h = h + hot * load_scalars(tables.write, u * n + k, block)
+            here = place(np.int64(tokens[t]), k, d, block)
+            h = load(tables.transition, here, block) * h + load(tables.write, here, block)
             store(scratch.states, moment(t + 1, k, tokens.size, d, block), h)
-            y = sum_of_rows(h * load_scalars(tables.read, u * n + k, block))
+            y = sum_of_rows(h * load(tables.read, here, block))
             store(scratch.logits, t * d, y if k == 0 else load(scratch.logits, t * d, zero) + y)
 
 
@@ -220,7 +218,7 @@ def backward(tokens, tables, scratch, sums, d, n, zero, block):
             here = place(u, k, d, block)
             g = repeated(load(scratch.slopes, t * d, zero), block)
             p = load(tables.transition, place(later, k, d, block), block) * p
-            p = p + g * load_scalars(tables.read, u * n + k, block)
+            p = p + g * load(tables.read, here, block)
             before = load(scratch.states, moment(t, k, tokens.size, d, block), block)
             store(sums.transition, here, load(sums.transition, here, block) + p * before)
             store(sums.read, here, load(sums.read, here, block) + g * after)

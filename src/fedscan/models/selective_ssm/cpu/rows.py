@@ -114,19 +114,6 @@ def load(typingctx, array, offset, like):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def load_scalars(typingctx, array, offset, like):  # type: ignore[no-untyped-def]
-    """Return a block of the shape of ``like`` with one number per row, from ``offset`` on."""
-
-    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        vector = ir.VectorType(_vector(context, like).element, like.rows)
-        place = _place(context, builder, array, arguments[0], arguments[1], vector)
-        numbers = builder.load(place, align=array.dtype.bitwidth // 8)
-        return _shuffled(builder, numbers, [i // like.length for i in range(like.width)])
-
-    return like(array, types.intp, like), code
-
-
-@intrinsic
 def repeated(typingctx, row, like):  # type: ignore[no-untyped-def]
     """Return a block whose rows are all ``row``."""
 
@@ -197,10 +184,16 @@ def sum_of_rows(typingctx, block):  # type: ignore[no-untyped-def]
     row = Row(block.scalar, block.length)
 
     def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        length = block.length
-        firsts = range(0, block.width, length)
-        rows = [_shuffled(builder, arguments[0], list(range(f, f + length))) for f in firsts]
-        return _tree(builder.fadd, rows)
+        # Halves first: they are whole registers, which add without a shuffle.
+        rest, rows, length = arguments[0], block.rows, block.length
+        while rows % 2 == 0:
+            rows //= 2
+            halves = (range(rows * length), range(rows * length, 2 * rows * length))
+            rest = builder.fadd(*(_shuffled(builder, rest, list(half)) for half in halves))
+        firsts = range(0, rows * length, length)
+        return _tree(
+            builder.fadd, [_shuffled(builder, rest, list(range(f, f + length))) for f in firsts]
+        )
 
     return row(block), code
 

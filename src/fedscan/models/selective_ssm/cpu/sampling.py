@@ -46,12 +46,13 @@ def sampler(shape: Shape) -> Callable[..., Any]:
             for k in range(n):
                 store(state, k * d, zero)
             for t in range(1, uniforms.shape[1]):
-                hot, y = load(tables.hot, u * d, zero), zero
+                y = zero
                 for k in range(n):
-                    h = load(tables.transition, place(u, k, d, zero), zero)
-                    h = h * load(state, k * d, zero) + hot * tables.write[u * n + k]
+                    row = place(u, k, d, zero)
+                    h = load(tables.transition, row, zero) * load(state, k * d, zero)
+                    h = h + load(tables.write, row, zero)
                     store(state, k * d, h)
-                    y = y + h * tables.read[u * n + k]
+                    y = y + h * load(tables.read, row, zero)
                 y = y * inverse
                 store(weights, 0, exp(y - row_largest(y)))
                 u = _draw(weights, uniforms[i, t], d)

@@ -27,7 +27,6 @@ from fedscan.models.selective_ssm.cpu.passes import (
 )
 from fedscan.models.selective_ssm.cpu.rows import (
     load,
-    load_scalars,
     repeated,
     row_total,
     rows_in,
@@ -87,15 +86,15 @@ def _tables(params, v, tables, tables_, d, n, zero, block):
             tables_.delta[u * d + i] = slope * vw
             tables_.slope[u * d + i] = slope * (1 - slope) * vw
         delta, delta_ = load(tables.delta, u * d, zero), load(tables_.delta, u * d, zero)
+        hot = load(tables.hot, u * d, zero)
         for k in range(n):
             row = place(u, k, d, block)
             rate_ = delta * v[a + k] + delta_ * params[a + k]
             store(tables_.transition, row, load(tables.transition, row, zero) * rate_)
-            tables_.write[u * n + k] = (
-                v[b + k * d + u] * tables.delta[u * d + u]
-                + params[b + k * d + u] * tables_.delta[u * d + u]
-            )
-            tables_.read[u * n + k] = v[c + k * d + u]
+            write_ = v[b + k * d + u] * tables.delta[u * d + u]
+            write_ += params[b + k * d + u] * tables_.delta[u * d + u]
+            store(tables_.write, row, hot * write_)
+            store(tables_.read, row, zero + v[c + k * d + u])
 
 
 @njit(**INLINED)
@@ -106,15 +105,14 @@ def _forward(tokens, tables, tables_, scratch, scratch_, d, n, zero, block):
         for t in range(tokens.size - 1):
             u = np.int64(tokens[t])
             row, after = place(u, k, d, block), moment(t + 1, k, tokens.size, d, block)
-            hot = repeated(load(tables.hot, u * d, zero), block)
             here = moment(t, k, tokens.size, d, block)
             before, h = load(scratch.states, here, block), load(scratch.states, after, block)
             h_ = load(tables.transition, row, block) * h_
             h_ = h_ + load(tables_.transition, row, block) * before
-            h_ = h_ + hot * load_scalars(tables_.write, u * n + k, block)
+            h_ = h_ + load(tables_.write, row, block)
             store(scratch_.states, after, h_)
-            y_ = h_ * load_scalars(tables.read, u * n + k, block)
-            y_ = sum_of_rows(y_ + h * load_scalars(tables_.read, u * n + k, block))
+            y_ = h_ * load(tables.read, row, block)
+            y_ = sum_of_rows(y_ + h * load(tables_.read, row, block))
             store(scratch_.logits, t * d, y_ if k == 0 else load(scratch_.logits, t * d, zero) + y_)
 
 
@@ -143,9 +141,9 @@ def _backward(tokens, tables, tables_, scratch, scratch_, sums_, d, n, zero, blo
             g = repeated(load(scratch.slopes, t * d, zero), block)
             g_ = repeated(load(scratch_.slopes, t * d, zero), block)
             kept = load(tables.transition, next_row, block)
-            read = load_scalars(tables.read, u * n + k, block)
+            read = load(tables.read, row, block)
             p_ = kept * p_ + load(tables_.transition, next_row, block) * p
-            p_ = p_ + g_ * read + g * load_scalars(tables_.read, u * n + k, block)
+            p_ = p_ + g_ * read + g * load(tables_.read, row, block)
             p = kept * p + g * read
             h, h_ = load(scratch.states, here, block), load(scratch_.states, here, block)
             store(sums_.transition, row, load(sums_.transition, row, block) + p_ * h + p * h_)
