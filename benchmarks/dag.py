@@ -20,9 +20,9 @@ from environment import record
 
 ROOT = Path(__file__).resolve().parents[1]
 REPEATS = 3
-# Every run of the paper's grid, and as many jobs before them as there are partitions.
+# About as many runs as the paper's grid has, and the partitions before them.
 PLAIN = """
-A, D, S, X = range(8), (1, 4), "abcd", range(5)
+A, D, S, X = range(8), (1, 4), range(4), range(5)
 E, B, H = (1, 4, 16, 64, 128), (0.1, 1), range(3)
 OUTPUT = "runs/a={a}/d={d}/e={e}/b={b}/s={s}/h={h}/x={x}.parquet"
 

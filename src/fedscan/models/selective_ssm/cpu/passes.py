@@ -47,7 +47,7 @@ def compiled() -> dict[str, Any]:
 
 
 class Tables(NamedTuple):
-    """What a token does; index u first."""
+    """What token u does; u is the first index of size D."""
 
     hot: np.ndarray  # (D, D) the identity
     delta: np.ndarray  # (D, D) steps softplus(W_delta e_u)
@@ -59,7 +59,7 @@ class Tables(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums over time and sequences; index of the token first, where there is one."""
+    """Sums over time and sequences; the token is the first index of size D but in ``write``."""
 
     transition: np.ndarray  # (N / R, D, R, D) adjoint of h_t times h_{t-1}
     read: np.ndarray  # (N / R, D, R, D) adjoint of y_t times h_t
