@@ -12,6 +12,7 @@ try:
     from fedscan import config_analysis, config_files, grid, student_grid
     from fedscan.data.sources.local import find_files
     from fedscan.io.provenance import canonical_json, code_fingerprint, data_fingerprint
+    from fedscan.stages.expected import JOB_TABLES
 except ModuleNotFoundError as error:
     raise WorkflowError(
         f"{error}: install the package first: pip install -c constraints.txt -e ."
@@ -36,7 +37,6 @@ RUNS = grid.runs(CONFIG["studies"])
 JOBS = grid.jobs(RUNS)
 LABELS = grid.labels(RUNS)
 SPLITS = ["train", "validation"]
-JOB_TABLES = ["runs", "rounds", "clients", "mixers", "heads"]
 SETTINGS = CONFIG["partition"]["settings"]
 # In a fixed order: it decides the order in which synthetic documents are made.
 DOMAINS = sorted({domain for run in RUNS for domain in SETTINGS[run.job.setting]})
