@@ -30,7 +30,7 @@ def write(folder, name, rows, threads, facts):
         "rows": [dict(zip(("quantity", "value", "unit"), row, strict=True)) for row in rows],
         "threads": threads,
         "cores": os.cpu_count(),
-        "processor": _processor(),
+        "processor": processor(),
         "system": platform.system(),
         "versions": versions(),
         **facts,
@@ -39,7 +39,8 @@ def write(folder, name, rows, threads, facts):
     Path(folder, f"{name}.json").write_text(json.dumps(facts, indent=2) + "\n")
 
 
-def _processor():
+def processor():
+    """Name of the processor, with those of its vector instructions that matter here."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

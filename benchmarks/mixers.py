@@ -1,11 +1,13 @@
 """Forward and backward of our Mamba2 against transformers' on one CPU, best of n.
 
-Batch 8 x 512, depth 4, d_model 256, float32: the paper's model. CPU seconds of a process per case.
-A training job here keeps freed memory (stages.job.keep_freed_memory); transformers is measured as
-it comes and with that setting too, so that its share in the ratio can be seen.
+Batch 8 x 512, depth 4, d_model 256: the paper's model. CPU seconds of a process per case; float32,
+and bfloat16 autocast where the machine has instructions for it. A training job here keeps freed
+memory (stages.job.keep_freed_memory); transformers is measured as it comes and with that setting
+too, so that its share in the ratio can be seen.
 """
 
 import argparse
+import itertools
 import resource
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import time
 import torch
 
 THREADS = 2
+BFLOAT16 = ", bfloat16"
 
 
 def ours():
@@ -41,10 +44,11 @@ def measure(who, what, repeats):
     """CPU seconds (best) and peak resident memory of one model in a process of its own."""
     from fedscan.stages.job import keep_freed_memory
 
-    if who != "transformers":
+    precise, low = who.removesuffix(BFLOAT16), who.endswith(BFLOAT16)
+    if precise != "transformers":
         keep_freed_memory()
     torch.set_num_threads(THREADS)
-    mine = who == "ours"
+    mine = precise == "ours"
     model = ours() if mine else theirs()
     ids = torch.randint(0, 50257, (8, 512), generator=torch.Generator().manual_seed(0))
     if what == "mixers":
@@ -58,7 +62,9 @@ def measure(who, what, repeats):
     best = float("inf")
     for _ in range(repeats + 1):
         start = time.process_time()
-        run().backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            loss = run()
+        loss.backward()
         best = min(best, time.process_time() - start)
         model.zero_grad()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -73,23 +79,26 @@ def main():
     if arguments.one:
         measure(*arguments.one, arguments.repeats)
         return
-    from environment import record
+    from environment import processor, record
 
+    peers = ["transformers", "transformers, memory kept"]
+    mine = ["ours"]
+    if "avx512_bf16" in processor():
+        mine, peers = [*mine, "ours" + BFLOAT16], [*peers, peers[1] + BFLOAT16]
     rows = []
     for what in ("mixers", "whole step"):
         found = {}
-        for who in ("ours", "transformers", "transformers, memory kept"):
+        for who in (*mine, *peers):
             command = [sys.executable, __file__, "--one", who, what]
             command += ["--repeats", str(arguments.repeats)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             found[who] = [float(part) for part in done.stdout.split()]
             rows.append((f"{what}, {who}", found[who][0], "CPU s"))
             rows.append((f"{what}, {who}: peak memory", found[who][1], "GiB"))
-        for who in ("transformers", "transformers, memory kept"):
-            speed = found[who][0] / found["ours"][0]
-            rows.append((f"{what}: faster than {who}", speed, "x"))
-            memory = found["ours"][1] / found[who][1]
-            rows.append((f"{what}: our memory / {who}", memory, "x"))
+        for us, who in itertools.product(mine, peers):
+            speed, memory = (a / b for a, b in zip(found[who], found[us], strict=True))
+            rows.append((f"{what}: {us} faster than {who}", speed, "x"))
+            rows.append((f"{what}: memory of {us} / {who}", 1 / memory, "x"))
     record("mixers", rows, THREADS)
 
 

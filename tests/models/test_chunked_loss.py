@@ -31,6 +31,19 @@ def test_value_and_gradients_are_cross_entropys(positions, rows):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.parametrize("entries", [1, 37, 3 * 37 + 1])
+def test_exponentials_in_pieces_are_those_of_the_whole(monkeypatch, entries):
+    hidden, weight, targets = case(20)
+    whole = chunked_loss(hidden, weight, targets)
+    wanted = torch.autograd.grad(whole, [hidden, weight])
+    monkeypatch.setattr("fedscan.models.chunked_loss.CACHED", entries)
+    loss = chunked_loss(hidden, weight, targets)
+    torch.testing.assert_close(loss, whole, rtol=1e-14, atol=0)
+    # Rows do not touch one another: nothing but the order of the losses' sum changes.
+    for ours, theirs in zip(torch.autograd.grad(loss, [hidden, weight]), wanted, strict=True):
+        assert torch.equal(ours, theirs)
+
+
 def test_without_gradients_the_value_is_the_same():
     hidden, weight, targets = case(20)
     loss = chunked_loss(hidden, weight, targets, 8)

@@ -161,14 +161,17 @@ def test_bfloat16_autocast_stays_near_float32(attention):
     model = initialise(TINY._replace(attention_layers=attention), 0)
     ids = torch.randint(0, 61, (4, 64), generator=torch.Generator().manual_seed(0))
     exact = model.loss(ids)
+    wanted = torch.autograd.grad(exact, list(model.parameters()))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rounded = model.loss(ids)
         hidden = model.backbone(ids)
     # bfloat16 keeps 8 bits: the loss of about 4 nats may move by a few hundredths.
-    assert abs(float(rounded) - float(exact)) < 0.05
+    assert abs(rounded.item() - exact.item()) < 0.05
     assert hidden.dtype == torch.float32
     gradients = torch.autograd.grad(rounded, list(model.parameters()))
-    assert all(g.dtype == torch.float32 and torch.isfinite(g).all() for g in gradients)
+    for found, expected in zip(gradients, wanted, strict=True):
+        assert found.dtype == torch.float32
+        assert (found - expected).norm() < 0.05 * expected.norm()
 
 
 @pytest.mark.skipif(

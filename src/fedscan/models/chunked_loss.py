@@ -1,4 +1,4 @@
-"""Cross-entropy of a linear head that never holds all logits: for GPUs, and exact.
+"""Cross-entropy of a linear head that never holds all logits: for GPUs and autocast, and exact.
 
 The gradient is formed in the forward pass, while a chunk's logits are there: nothing is computed
 twice. Under autocast the products take narrow inputs, sums and results are float32.
@@ -14,6 +14,8 @@ from torch.autograd.function import once_differentiable
 ROWS = 2048
 # Probabilities of a large vocabulary would be subnormal in float16; a power of two, exact.
 FLOAT16_SCALE = 4096.0
+# Entries of logits that a CPU exponentiates at one time: their sums' copies stay in its caches.
+CACHED = 2**20
 
 
 def chunked_loss(hidden: Tensor, weight: Tensor, targets: Tensor, rows: int = ROWS) -> Tensor:
@@ -88,21 +90,26 @@ def nats_and_slopes(
         from fedscan.models import softmax_kernel
 
         return softmax_kernel.nats_and_slopes(logits, targets, scale, differentiate).sum()
-    logs = torch.log_softmax(logits, 1, dtype=wide)
-    chosen = logs.gather(1, targets[:, None])
-    if differentiate:
-        torch.exp(logs, out=logs)
-        torch.mul(logs, scale, out=logits)
-        # Not by subtracting from a rounded value: the target's probability may be close to one.
-        logits.scatter_(1, targets[:, None], (scale * torch.expm1(chosen)).to(logits.dtype))
-    return -chosen.sum()
+    nats = torch.zeros((), dtype=wide)
+    rows = max(1, CACHED // logits.shape[1])
+    for part, wanted in zip(logits.split(rows), targets.split(rows), strict=True):
+        peak = part.amax(1, keepdim=True).to(wide)
+        powers = torch.sub(part, peak).exp_()
+        total = powers.sum(1, keepdim=True)
+        chosen = part.gather(1, wanted[:, None]) - peak - total.log()
+        nats -= chosen.sum()
+        if differentiate:
+            torch.mul(powers, scale / total, out=part)
+            # Not by subtracting from a rounded value: the target's probability may be near one.
+            part.scatter_(1, wanted[:, None], (scale * torch.expm1(chosen)).to(part.dtype))
+    return nats
 
 
 def _product(a: Tensor, b: Tensor, wide: torch.dtype) -> Tensor:
     """Return a b in ``wide``, also if that is wider than the factors."""
-    if a.dtype == wide:
-        return a @ b
-    if a.is_cuda:
+    if a.is_cuda and a.dtype != wide:
         return torch.mm(a, b, out_dtype=wide)
-    # CPUs have no such product; only tests come here.
-    return a.to(wide) @ b.to(wide)
+    if a.dtype == torch.float16:
+        # CPUs have no such product, and in float16 it would overflow; only tests come here.
+        a, b = a.to(wide), b.to(wide)
+    return (a @ b).to(wide)
