@@ -184,7 +184,7 @@ def head_loss(hidden: Tensor, weight: Tensor, ids: Tensor) -> Tensor:
     hidden, targets = hidden[:, :-1].flatten(0, 1), ids[:, 1:].flatten()
     if hidden.is_cuda:
         return chunked_loss(hidden, weight, targets)
-    if torch.is_autocast_enabled(hidden.device.type):
+    if hidden.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
         # torch's fused operation multiplies bfloat16 no faster than float32.
         return chunked_loss(hidden, weight, targets, HEAD_ROWS)
     if len(targets) <= HEAD_ROWS:
