@@ -1,6 +1,7 @@
 """Configuration: the shipped files are valid, the schema is in step, every error is one line."""
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -155,6 +156,40 @@ def test_errors_name_the_file_and_line_that_hold_the_value(tmp_path):
     override.write_text("# mine\n\ntraining:\n  rounds: 5\n  lr: 1e-3\n")
     with pytest.raises(ConfigError, match=rf"{override}:5: training\.lr = '1e-3'"):
         config_files.load([DEFAULT, override])
+
+
+def merged_by_snakemake(**sections):
+    merged = yaml.safe_load(Path(DEFAULT).read_text())
+    for section, keys in sections.items():
+        merged[section] |= keys
+    return merged
+
+
+def test_numbers_of_the_command_line_are_read_again():
+    # As Snakemake merges --config: what stands inside a value is text.
+    merged = merged_by_snakemake(training={"rounds": "5", "adam_betas": ["0.5", "0.9"]})
+    entries = ['training={"rounds": 5, adam_betas: [0.5, 0.9]}']
+    config = config_files.validate(merged, [DEFAULT], entries)
+    assert config.training.rounds == 5
+    assert config.training.adam_betas == [0.5, 0.9]
+    assert merged["training"]["rounds"] == "5"
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ('training={"rounds": 0}', "--config: training.rounds = 0: must be greater than"),
+        ('training={"lr": "0.1"}', "--config: training.lr = '0.1': expected a number"),
+        ("training={roundz: 3}", "--config: training.roundz = 3: unknown key; did you mean"),
+        ("training={rounds: [3", "--config training: not valid YAML"),
+        ("training=3", "--config: training = 3: must be an object"),
+        ("trainig={lr: 0.1}", "--config: trainig: unknown key; did you mean 'training'"),
+    ],
+)
+def test_errors_name_the_command_line(entry, words):
+    with pytest.raises(ConfigError, match=re.escape(words)) as caught:
+        config_files.validate(merged_by_snakemake(), [DEFAULT], [entry])
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_all_errors_are_listed(tmp_path):

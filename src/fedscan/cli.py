@@ -173,19 +173,18 @@ Results = Annotated[Path, typer.Option("--results", help="Folder of the results.
 @app.command("plan")
 def show_plan(
     config: Configs = None,
-    results: Results = Path("results"),
     cores: Annotated[int | None, typer.Option(help="CPU cores; default: all.")] = None,
     measure: Annotated[
         bool, typer.Option(help="Measure step times here (seconds to minutes) and add them up.")
     ] = True,
 ) -> None:
-    """Show what a run would do and why, and what it would cost in hours and disk space."""
+    """Show what a run here would do and why, and what it would cost in hours and disk space."""
     # Imported here: torch takes seconds to load.
     from fedscan import cli_views
 
     with _one_line_errors():
         loaded = _load(config)
-        text = cli_views.plan(loaded, [str(f) for f in config or []], results, cores, measure)
+        text = cli_views.plan(loaded, [str(f) for f in config or []], cores, measure)
     Console().print(text)
 
 

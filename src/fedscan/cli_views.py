@@ -12,17 +12,18 @@ from fedscan.stages import planning
 from fedscan.stages.progress import progress
 
 SHOWN = 12
+# Where the Snakefile, which `plan` asks, writes.
+RESULTS = "results"
 
 
 def plan(
-    config: Mapping[str, Any], files: list[str], results: Path, cores: int | None, measure: bool
+    config: Mapping[str, Any], files: list[str], cores: int | None, measure: bool
 ) -> RenderableType:
-    """Return what would run, why, and its cost.
+    """Return what would run in the current folder, why, and its cost.
 
     Args:
         config: the whole configuration.
         files: configuration files after the default, for Snakemake.
-        results: folder of the results.
         cores: CPU cores; None for all.
         measure: whether to measure step times and add them up.
 
@@ -32,16 +33,16 @@ def plan(
     Raises:
         ValueError: if Snakemake refuses, or the configured device is not there to be measured.
     """
-    jobs = planning.planned(config, files, str(results))
+    jobs = planning.planned(config, files, RESULTS)
     if not jobs:
         return "Nothing to do: everything is up to date."
     view = Table("rule", "jobs", "s per job, measured", "why", title="what would run")
-    seconds = planning.rule_seconds(str(results), [job.rule for job in jobs])
+    seconds = planning.rule_seconds(RESULTS, [job.rule for job in jobs])
     for job in jobs:
         pace = seconds[job.rule]
         why = ", ".join(f"{reason} ({count})" for reason, count in job.reasons.items())
         view.add_row(job.rule, str(job.jobs), "-" if pace is None else f"{pace:.1f}", why)
-    runs = planning.missing_runs(config, str(results))
+    runs = planning.missing_runs(config, RESULTS)
     parts: list[RenderableType] = [view, f"{len(runs)} training runs are to be done."]
     if runs and measure:
         parts.append(_cost(config, planning.cost(config, runs, cores or os.cpu_count() or 1)))

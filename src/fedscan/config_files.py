@@ -4,10 +4,11 @@ Files are merged key by key, later ones win; lists are replaced. An error names 
 value and what is allowed.
 """
 
+import copy
 import difflib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,18 @@ def load(files: Sequence[str | os.PathLike[str]]) -> Config:
     return validate(merged, files)
 
 
-def validate(merged: Mapping[str, Any], files: Sequence[str | os.PathLike[str]]) -> Config:
+def validate(
+    merged: Mapping[str, Any],
+    files: Sequence[str | os.PathLike[str]],
+    entries: Iterable[str] = (),
+) -> Config:
     """Validate a merged configuration.
 
     Args:
         merged: the configuration, as YAML gives it.
         files: where it came from, in merge order; used to name the source of an error.
+        entries: "key=value" of Snakemake's ``--config``, which it has merged with every number
+            inside a value turned into text; they are read again here.
 
     Returns:
         The validated configuration.
@@ -55,7 +62,13 @@ def validate(merged: Mapping[str, Any], files: Sequence[str | os.PathLike[str]])
     Raises:
         ConfigError: one line per problem.
     """
-    sources = [Source(Path(file)) for file in files]
+    sources: list[Source | CommandLine] = [Source(Path(file)) for file in files]
+    for entry in entries:
+        key, _, value = entry.partition("=")
+        override = {key: _parsed(value.strip("'\""), f"--config {key}")}
+        merged = copy.deepcopy(dict(merged))
+        _merge(merged, override)
+        sources.append(CommandLine(override))
     repeated = [line for source in sources for line in source.repeated]
     if repeated:
         raise ConfigError("\n".join(repeated))
@@ -74,20 +87,27 @@ def validate(merged: Mapping[str, Any], files: Sequence[str | os.PathLike[str]])
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"{file}: no such configuration file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: cannot be read ({error})") from None
-    except RecursionError:
-        raise ConfigError(f"{file}: not usable YAML: nested too deeply") from None
-    # Not only YAMLError: PyYAML lets through what int(), date() and its tables raise.
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
-        text = " ".join(str(error).split())
-        raise ConfigError(f"{file}: not valid YAML: {text}") from None
-    _as_json(content, file)
+    content = _parsed(text, file)
     if not isinstance(content, dict):
         raise ConfigError(f"{file}: expected a mapping of sections, found {content!r}")
+    return content
+
+
+def _parsed(text: str, where: object) -> Any:
+    try:
+        content = yaml.safe_load(text)
+    except RecursionError:
+        raise ConfigError(f"{where}: not usable YAML: nested too deeply") from None
+    # Not only YAMLError: PyYAML lets through what int(), date() and its tables raise.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
+        message = " ".join(str(error).split())
+        raise ConfigError(f"{where}: not valid YAML: {message}") from None
+    _as_json(content, where)
     return content
 
 
@@ -123,6 +143,10 @@ class Source:
         except (OSError, ValueError, RecursionError, yaml.YAMLError):
             return
 
+    def place(self, location: Location) -> str | None:
+        """Return where ``location`` stands, None if it does not."""
+        return f"{self.file}:{self.lines[location]}" if location in self.lines else None
+
     def _index(self, node: yaml.Node, location: Location) -> None:
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
@@ -141,19 +165,43 @@ class Source:
                 self._index(item, (*location, index))
 
 
-def _line(sources: Sequence[Source], location: Location, value: Any, message: str) -> str:
+class CommandLine:
+    """Where each key of Snakemake's ``--config`` stands."""
+
+    def __init__(self, override: Mapping[str, Any]) -> None:
+        """Index the keys of one entry."""
+        self.repeated: list[str] = []
+        self.keys: set[Location] = set()
+        self._index(override, ())
+
+    def _index(self, content: Any, location: Location) -> None:
+        self.keys.add(location)
+        if isinstance(content, Mapping | list):
+            pairs = content.items() if isinstance(content, Mapping) else enumerate(content)
+            for key, value in pairs:
+                self._index(value, (*location, key))
+
+    def place(self, location: Location) -> str | None:
+        """Return where ``location`` stands, None if it does not."""
+        return "--config" if location in self.keys else None
+
+
+def _line(
+    sources: Sequence[Source | CommandLine], location: Location, value: Any, message: str
+) -> str:
     key = ".".join(map(str, location)) or "(whole file)"
     shown = "" if isinstance(value, dict) else f" = {value!r}"
     return f"{_where(sources, location)}: {key}{shown}: {message}"
 
 
-def _where(sources: Sequence[Source], location: Location) -> str:
+def _where(sources: Sequence[Source | CommandLine], location: Location) -> str:
     """Name the file and line of ``location`` or, if it is missing, of the section it belongs in."""
     for length in range(len(location), 0, -1):
         for source in reversed(sources):
-            if location[:length] in source.lines:
-                return f"{source.file}:{source.lines[location[:length]]}"
-    return str(sources[-1].file) if sources else "command line"
+            if place := source.place(location[:length]):
+                return place
+    files = [source.file for source in sources if isinstance(source, Source)]
+    return str(files[-1]) if files else "command line"
 
 
 def _message(error: dict[str, Any], merged: Mapping[str, Any]) -> str:

@@ -163,6 +163,27 @@ def test_violations_are_marked():
         assert cards[1].value == f"{violations} of 100"
 
 
+@pytest.mark.parametrize(
+    ("strengths", "value", "label"),
+    [
+        ({"drift": 0.5, "norm": 0.4}, "drift", "orders the algorithms best"),
+        ({"drift": 0.5, "norm": 0.5}, "drift and norm", "order the algorithms best"),
+        ({"a": 0.5, "b": 0.5, "c": 0.5}, "a and 2 more", "order the algorithms best"),
+        ({"a": float("nan"), "b": float("nan")}, "a", "orders the algorithms best"),
+    ],
+)
+def test_a_tie_for_the_best_quantity_is_shown(strengths, value, label):
+    rows = [
+        Number("practice", name + ending, quantity, strength)
+        for name, strength in strengths.items()
+        for ending in ("", " beta=0")
+        for quantity in ("mean_spearman", "concordant_pairs")
+    ]
+    runs = pd.DataFrame([run("completed")])
+    card = headline(runs, {"practice": numbers_table(rows, {})}, None).cards[1]
+    assert (card.value, card.label) == (value, label)
+
+
 def test_the_comparison_shows_axes_that_vary():
     row = {
         "study": "main", "backbone": "mamba2", "clients": 4, "setting": "1", "depth": 2,

@@ -51,6 +51,8 @@ def test_a_finished_study_has_nothing_to_do(finished):
     text = fedscan(finished, "status")
     rows = re.findall(r"^│ (\w+) +│ (\d+) +│ (\d+) +│", text, flags=re.MULTILINE)
     assert {rule: done for rule, done, total in rows} == {r: total for r, _, total in rows}
+    unmeasured = re.findall(r"^│ (\w+) +│ \d+ +│ \d+ +│ +- │", text, flags=re.MULTILINE)
+    assert unmeasured == []
     assert "0 failed, 0 of another configuration, 0 missing" in text
     assert "training time left: 0:00:00" in text
     assert "last error" not in text
@@ -124,6 +126,8 @@ def test_a_preview_shows_what_is_there_and_names_what_is_not(copy):
     html = (copy.folder / "early/index.html").read_text()
     assert "1 missing" in html
     assert "Not made yet: Bounds against measurements" in html
+    assert "Not made yet: One-shot model merging" not in html
+    assert (copy.folder / "early/merging/tables/numbers.parquet").exists()
 
 
 def test_a_preview_without_runs_or_into_the_results_is_refused(copy):
@@ -149,6 +153,6 @@ def test_a_damaged_table_is_named(copy, command):
     file = one_job(copy, "fedavg") / "runs.parquet"
     file.write_bytes(file.read_bytes()[:100])
     time.sleep(0.01)
-    done = fedscan(copy, command, "--results", "results", check=False)
+    done = fedscan(copy, command, check=False)
     assert done.returncode == 1
     assert str(Path("results", file.relative_to(copy.folder / "results"))) in done.stderr

@@ -200,6 +200,15 @@ def edit_caption(project):
     )
 
 
+def test_numbers_of_the_command_line_are_numbers(finished):
+    planned = finished.planned("--config", 'training={"lr": 0.002}')
+    assert planned == {"federated": TRAININGS} | DOWNSTREAM | MERGING
+    rate = finished.config["training"]["lr"]
+    assert finished.planned("--config", f'training={{"lr": {rate}}}') == {}
+    done = finished.run("-n", "--config", 'training={"lr": [1]}', check=False)
+    assert "--config: training.lr = [1]" in done.stdout + done.stderr
+
+
 def similar_percent(project):
     project.config["analysis"]["similar_percent"] = 1.0
     project.save()

@@ -24,7 +24,9 @@ CONFIG_FILES = sorted(
     map(str, workflow.configfiles), key=lambda name: name != "config/config.yaml"
 )
 try:
-    CONFIG = config_files.validate(config, CONFIG_FILES).model_dump(mode="json")
+    CONFIG = config_files.validate(
+        config, CONFIG_FILES, workflow.config_settings.config_args
+    ).model_dump(mode="json")
     DATA_FILES = (
         find_files(CONFIG["data"]["local"]["paths"])
         if CONFIG["data"]["source"] == "local"

@@ -7,7 +7,7 @@ rule task_data:
     log:
         "results/logs/merging/tasks/{task}_{subset}.log",
     benchmark:
-        "results/benchmarks/merging/tasks/{task}_{subset}.tsv"
+        "results/benchmarks/task_data/task={task}/subset={subset}.tsv"
     conda:
         "../../environment.yml"
     threads: 1
@@ -32,7 +32,7 @@ rule merging_base:
     log:
         "results/logs/merging/bases/{base}.log",
     benchmark:
-        "results/benchmarks/merging/bases/{base}.tsv"
+        "results/benchmarks/merging_base/base={base}.tsv"
     conda:
         "../../environment.yml"
     threads: 1
@@ -57,7 +57,7 @@ rule specialists:
     log:
         f"results/logs/merging/specialists/{SPECIALIST}.log",
     benchmark:
-        f"results/benchmarks/merging/specialists/{SPECIALIST}.tsv"
+        f"results/benchmarks/specialists/{SPECIALIST}.tsv"
     conda:
         "../../environment.yml"
     threads: MERGING["threads"]
@@ -88,7 +88,7 @@ rule specialist_accuracy:
     log:
         "results/logs/merging/accuracy/base={base}.log",
     benchmark:
-        "results/benchmarks/merging/accuracy/base={base}.tsv"
+        "results/benchmarks/specialist_accuracy/base={base}.tsv"
     conda:
         "../../environment.yml"
     threads: MERGING["threads"]
@@ -120,7 +120,7 @@ rule merges:
     log:
         f"results/logs/merging/merges/{MERGES}.log",
     benchmark:
-        f"results/benchmarks/merging/merges/{MERGES}.tsv"
+        f"results/benchmarks/merges/{MERGES}.tsv"
     conda:
         "../../environment.yml"
     threads: MERGING["threads"]
@@ -174,7 +174,7 @@ rule merging:
     log:
         "results/logs/merging/merging.log",
     benchmark:
-        "results/benchmarks/merging/merging.tsv"
+        "results/benchmarks/merging.tsv"
     conda:
         "../../environment.yml"
     threads: 1

@@ -248,6 +248,7 @@ def attribution_bars(numbers: pd.DataFrame) -> Figure:
         axis.axvline(0, color="black", linewidth=0.6)
         axis.set_title(f"share of the variance of {name}", fontsize=10)
         axis.xaxis.set_major_formatter(PercentFormatter(decimals=0))
+        axis.margins(x=0.1)  # else a label under the panel's last tick is cut off
     figure.axes[0].legend(fontsize=8, loc="lower right")
     return figure
 

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedscan.analysis.practice import QUANTITIES
 from fedscan.analysis.selection import BASELINE, CONFIGURATION
@@ -100,8 +100,12 @@ def movement_figure(joined: pd.DataFrame) -> Figure:
 def _plain_ticks(axis: Axis, values: pd.Series) -> None:
     """Label a logarithmic axis with plain numbers, as many as its decades leave room for."""
     decades = float(np.log10(values.max() / values.min()))
-    subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if decades < 0.7 else (1.0, 3.0)
-    axis.set_major_locator(LogLocator(subs=subs if decades < 2 else (1.0,), numticks=12))
+    if decades < 0.7:
+        # Powers of ten and their multiples are too far apart to read anything off.
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    else:
+        subs = (1.0, 3.0) if decades < 2 else (1.0,)
+        axis.set_major_locator(LogLocator(subs=subs, numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 

@@ -98,8 +98,10 @@ def rounds_by_local_steps(found: Students) -> Figure:
         axes[1][column].set_xlabel("round")
     axes[0][0].set_ylabel("squared gradient of f")
     axes[1][0].set_ylabel("client drift")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+    # A panel may lack an algorithm: studies choose theirs.
+    shown = {label: handle for axis in axes.flat
+             for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}  # fmt: skip
+    figure.legend(shown.values(), shown, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 

@@ -69,10 +69,7 @@ def headline(
         Card(f"{len(runs) - failed} + {failed}", "completed + failed training runs", "", failed > 0)
     ]
     cards += _outcome_cards(numbers.get("compare"))
-    if "practice" in numbers and len(numbers["practice"]):
-        first = numbers["practice"].iloc[0]
-        text = f"rank correlation {number_text(first['value'])} with last-10 perplexity"
-        cards.append(Card(str(first["row"]), "orders the algorithms best", text))
+    cards += _practice_cards(numbers.get("practice"))
     for folder, table, title in (
         ("bounds", "table1", "bounds: checked values above their bound"),
         ("student_tables", "checks", "federated learners: values above their bound"),
@@ -147,6 +144,20 @@ def comparison_frame(comparison: pd.DataFrame) -> pd.DataFrame:
         if comparison[name].any():
             frame[name.replace("_", " ")] = comparison[name].astype(int)
     return frame.assign(value=comparison["value"])
+
+
+def _practice_cards(numbers: pd.DataFrame | None) -> list[Card]:
+    if numbers is None or numbers.empty:
+        return []
+    # In order of strength; rows of single heterogeneities follow their quantity's own.
+    rows = numbers[numbers["quantity"] == numbers["quantity"].iloc[0]]
+    rows = rows[~rows["row"].str.contains(" beta=", regex=False)]
+    best = rows["value"].iloc[0]
+    names = list(rows.loc[rows["value"] == best, "row"]) or [rows["row"].iloc[0]]
+    shown = " and ".join(names if len(names) < 3 else [names[0], f"{len(names) - 1} more"])
+    verb = "orders" if len(names) == 1 else "order"
+    text = f"rank correlation {number_text(best)} with last-10 perplexity"
+    return [Card(shown, f"{verb} the algorithms best", text)]
 
 
 def _outcome_cards(numbers: pd.DataFrame | None) -> Sequence[Card]:

@@ -9,7 +9,7 @@ from fedscan.config_analysis import compared_settings
 from fedscan.stages import compare, html_report, practice
 from fedscan.stages.job import Log
 
-OTHERS = ("bounds", "student_tables")
+OTHERS = ("bounds", "student_tables", "merging/tables")
 
 
 def preview(config: Mapping[str, Any], results: Path, output: Path, report: Log) -> None:
@@ -43,4 +43,5 @@ def _link(source: Path, place: Path) -> None:
     if place.is_symlink():
         place.unlink()
     if (source / "numbers.parquet").exists() and not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
         os.symlink(source.resolve(), place)
