@@ -87,7 +87,11 @@ def edited(tmp_path, path, value):
         ("synthetic.rhos", [1.2], ["synthetic.rhos.0 = 1.2", "less than 1"]),
         ("synthetic.d_input", [1], ["synthetic.d_input.0 = 1", "greater than or equal to 2"]),
         ("synthetic.learners.batch_size", 60, ["must divide synthetic.train_sequences = 1024"]),
-        ("synthetic.learners.bound_checkpoints", [150], ["bound_checkpoints.0 = 150", "multiple"]),
+        ("synthetic.learners.bound_checkpoints", [0, 150], ["checkpoints.1 = 150", "multiple"]),
+        ("synthetic.learners.bound_checkpoints", [0], ["bound_checkpoints = [0]", "at least two"]),
+        ("synthetic.federated.evaluate_every", 21, ["must not exceed", "federated.rounds = 20"]),
+        ("training.threads", 100000, ["training.threads = 100000", "less than or equal to 1024"]),
+        ("training.lr", "1.0e400", ["YAML reads 1.0e400 as text; write 1.0e+400"]),
         ("synthetic.learners.updates", 450, ["checkpoint_every = 100", "must divide"]),
         ("synthetic.evaluation.sequences", 999, ["must not exceed synthetic.test_sequences"]),
         ("synthetic.stacks.rhos", [0.42], ["synthetic.stacks.rhos.0 = 0.42", "must be one of"]),
@@ -158,21 +162,22 @@ def test_errors_name_the_file_and_line_that_hold_the_value(tmp_path):
         config_files.load([DEFAULT, override])
 
 
-def merged_by_snakemake(**sections):
-    merged = yaml.safe_load(Path(DEFAULT).read_text())
-    for section, keys in sections.items():
-        merged[section] |= keys
-    return merged
-
-
-def test_numbers_of_the_command_line_are_read_again():
-    # As Snakemake merges --config: what stands inside a value is text.
-    merged = merged_by_snakemake(training={"rounds": "5", "adam_betas": ["0.5", "0.9"]})
-    entries = ['training={"rounds": 5, adam_betas: [0.5, 0.9]}']
-    config = config_files.validate(merged, [DEFAULT], entries)
+def test_entries_of_the_command_line_override_files():
+    entries = ['training={"rounds": 5, adam_betas: [0.5, 0.9]}', "tokenizer={name: bytes}"]
+    config = config_files.load([DEFAULT], entries)
     assert config.training.rounds == 5
     assert config.training.adam_betas == [0.5, 0.9]
-    assert merged["training"]["rounds"] == "5"
+    assert config.training.lr == config_files.load([DEFAULT]).training.lr
+
+
+@pytest.mark.parametrize("first", ["1", '"1"'])
+@pytest.mark.parametrize("second", ["1", '"1"'])
+def test_names_are_text_however_they_are_quoted(tmp_path, first, second):
+    files = [tmp_path / "one.yaml", tmp_path / "two.yaml"]
+    files[0].write_text(f"partition:\n  settings:\n    {first}: [github, arxiv]\n")
+    files[1].write_text(f"partition:\n  settings:\n    {second}: [wikipedia, arxiv]\n")
+    assert config_files.load([DEFAULT, files[0]]).partition.settings["1"] == ["github", "arxiv"]
+    assert config_files.load([DEFAULT, *files]).partition.settings["1"] == ["wikipedia", "arxiv"]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +193,7 @@ def test_numbers_of_the_command_line_are_read_again():
 )
 def test_errors_name_the_command_line(entry, words):
     with pytest.raises(ConfigError, match=re.escape(words)) as caught:
-        config_files.validate(merged_by_snakemake(), [DEFAULT], [entry])
+        config_files.load([DEFAULT], [entry])
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -242,4 +247,4 @@ def test_whatever_stands_in_a_section_gives_an_error_not_a_crash(section, value)
     merged = yaml.safe_load(Path(DEFAULT).read_text())
     merged[section] = value
     with pytest.raises(ConfigError):
-        config_files.validate(merged, [DEFAULT])
+        config_files.validate(merged)

@@ -173,7 +173,7 @@ Results = Annotated[Path, typer.Option("--results", help="Folder of the results.
 @app.command("plan")
 def show_plan(
     config: Configs = None,
-    cores: Annotated[int | None, typer.Option(help="CPU cores; default: all.")] = None,
+    cores: Annotated[int | None, typer.Option(min=1, help="CPU cores; default: all.")] = None,
     measure: Annotated[
         bool, typer.Option(help="Measure step times here (seconds to minutes) and add them up.")
     ] = True,
@@ -210,9 +210,11 @@ def preview(
     """
     from fedscan.stages.job import job
     from fedscan.stages.preview import preview as make
+    from fedscan.stages.preview import refuse_own_folder
 
     with _one_line_errors():
         loaded = _load(config)
+        refuse_own_folder(results, output)
     with job(output / "preview.log", echo=True) as report:
         make(loaded, results, output, report)
 
@@ -232,12 +234,16 @@ def _one_run(
     study |= {key: [entry] for key, entry in axes.items() if entry is not None}
     lists = dict(study["hyperparameters"].get(algorithm) or {})
     lists = {key: entries[:1] for key, entries in lists.items()}
+    given: set[str] = set()
     for text in values:
         key, _, number = text.partition("=")
+        if key in given:
+            raise ValueError(f"--set {key}: given twice; one run has one value")
+        given.add(key)
         lists[key] = [_number(number)]
     study |= {"algorithms": [algorithm], "hyperparameters": {algorithm: lists}}
     roles = settings["analysis"] | {"grid": name, "client_count": None, "backbone": None}
-    valid = config_files.validate({**settings, "studies": {name: study}, "analysis": roles}, [])
+    valid = config_files.validate({**settings, "studies": {name: study}, "analysis": roles})
     return next(itertools.chain(grid.runs(valid.model_dump(mode="json")["studies"])))
 
 

@@ -28,6 +28,7 @@ from fedscan.config_types import (
     Seed,
     SettingName,
     Share,
+    Threads,
 )
 
 
@@ -132,7 +133,7 @@ class Training(Section):
         description="'eager': a local step is launched operation by operation; 'cuda_graph': it is"
         " recorded once and launched whole, needs device cuda"
     )
-    threads: Count = Field(
+    threads: Threads = Field(
         description="CPU threads per training job; part of a result's identity, since the order"
         " of sums in matrix products depends on it"
     )

@@ -4,7 +4,6 @@ Files are merged key by key, later ones win; lists are replaced. An error names 
 value and what is allowed.
 """
 
-import copy
 import difflib
 import json
 import os
@@ -25,11 +24,12 @@ class ConfigError(ValueError):
     """The configuration is not valid; one line per problem."""
 
 
-def load(files: Sequence[str | os.PathLike[str]]) -> Config:
+def load(files: Sequence[str | os.PathLike[str]], entries: Iterable[str] = ()) -> Config:
     """Read, merge and validate configuration files.
 
     Args:
         files: YAML files, later ones override earlier ones.
+        entries: "key=value" of Snakemake's ``--config``, which override all files.
 
     Returns:
         The validated configuration.
@@ -40,21 +40,20 @@ def load(files: Sequence[str | os.PathLike[str]]) -> Config:
     merged: dict[str, Any] = {}
     for file in files:
         _merge(merged, _read(Path(file)))
-    return validate(merged, files)
+    sources: list[Source | CommandLine] = [Source(Path(file)) for file in files]
+    for entry in entries:
+        key, _, value = entry.partition("=")
+        override = {key: _parsed(value.strip("'\""), f"--config {key}")}
+        _merge(merged, override)
+        sources.append(CommandLine(override))
+    return _validated(merged, sources)
 
 
-def validate(
-    merged: Mapping[str, Any],
-    files: Sequence[str | os.PathLike[str]],
-    entries: Iterable[str] = (),
-) -> Config:
-    """Validate a merged configuration.
+def validate(merged: Mapping[str, Any]) -> Config:
+    """Validate a configuration that was put together on the command line.
 
     Args:
         merged: the configuration, as YAML gives it.
-        files: where it came from, in merge order; used to name the source of an error.
-        entries: "key=value" of Snakemake's ``--config``, which it has merged with every number
-            inside a value turned into text; they are read again here.
 
     Returns:
         The validated configuration.
@@ -62,13 +61,10 @@ def validate(
     Raises:
         ConfigError: one line per problem.
     """
-    sources: list[Source | CommandLine] = [Source(Path(file)) for file in files]
-    for entry in entries:
-        key, _, value = entry.partition("=")
-        override = {key: _parsed(value.strip("'\""), f"--config {key}")}
-        merged = copy.deepcopy(dict(merged))
-        _merge(merged, override)
-        sources.append(CommandLine(override))
+    return _validated(merged, [])
+
+
+def _validated(merged: Mapping[str, Any], sources: "Sequence[Source | CommandLine]") -> Config:
     repeated = [line for source in sources for line in source.repeated]
     if repeated:
         raise ConfigError("\n".join(repeated))
@@ -107,8 +103,8 @@ def _parsed(text: str, where: object) -> Any:
     except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
         message = " ".join(str(error).split())
         raise ConfigError(f"{where}: not valid YAML: {message}") from None
-    _as_json(content, where)
-    return content
+    # Names are text: 1 and "1" are one key, in whatever file it stands.
+    return json.loads(_as_json(content, where))
 
 
 def _as_json(content: Any, where: object) -> str:
@@ -229,9 +225,10 @@ def _number_hint(value: str) -> str:
     except ValueError:
         return ""
     mantissa, mark, exponent = value.lower().partition("e")
-    if mark and "." not in mantissa:
-        sign = "" if exponent.startswith(("+", "-")) else "+"
-        return f" (YAML reads {value} as text; write {mantissa}.0e{sign}{exponent})"
+    signed = exponent.startswith(("+", "-"))
+    if mark and not ("." in mantissa and signed):
+        point, sign = "" if "." in mantissa else ".0", "" if signed else "+"
+        return f" (YAML reads {value} as text; write {mantissa}{point}e{sign}{exponent})"
     return f" (remove the quotes: {number:g})"
 
 

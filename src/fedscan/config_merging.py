@@ -15,6 +15,7 @@ from fedscan.config_types import (
     Section,
     Seed,
     Share,
+    Threads,
 )
 
 TaskName = Literal["ag_news", "dbpedia_14", "trec", "imdb"]
@@ -132,4 +133,4 @@ class Merging(Section):
         description="dtype of stored models and autocast of passes; the optimiser stays float32"
     )
     device: Literal["cpu", "cuda"] = Field(description="device of fine-tuning and evaluation")
-    threads: Count = Field(description="CPU threads per job; part of a result's identity")
+    threads: Threads = Field(description="CPU threads per job; part of a result's identity")

@@ -77,6 +77,9 @@ def _synthetic(config: Config) -> Iterator[Problem]:
     if learners.updates % learners.checkpoint_every:
         message = f"must divide synthetic.learners.updates = {learners.updates}"
         yield ("synthetic", "learners", "checkpoint_every"), learners.checkpoint_every, message
+    if len(learners.bound_checkpoints) < 2:
+        message = "at least two: neighbours along training are compared with one another"
+        yield ("synthetic", "learners", "bound_checkpoints"), learners.bound_checkpoints, message
     for index, update in enumerate(learners.bound_checkpoints):
         if update % learners.checkpoint_every or update > learners.updates:
             message = (
@@ -126,6 +129,9 @@ def _students(config: Config) -> Iterator[Problem]:
         if getattr(students.core, name) not in getattr(synthetic, key):
             message = f"must be one of synthetic.{key} = {getattr(synthetic, key)}"
             yield (*where, "core", name), getattr(students.core, name), message
+    if students.evaluate_every > students.rounds:
+        message = f"must not exceed synthetic.federated.rounds = {students.rounds}"
+        yield (*where, "evaluate_every"), students.evaluate_every, message
     if students.subset > synthetic.train_sequences:
         message = f"must not exceed synthetic.train_sequences = {synthetic.train_sequences}"
         yield (*where, "subset"), students.subset, message

@@ -24,6 +24,8 @@ Share = Annotated[float, Ge(0), Le(1)]
 OpenShare = Annotated[float, Gt(0), Lt(1)]
 Momentum = Annotated[float, Ge(0), Lt(1)]
 Count = Annotated[int, Ge(1)]
+# More would end the process without a word.
+Threads = Annotated[int, Ge(1), Le(1024)]
 Seed = Annotated[int, Ge(0), Lt(2**31)]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
 SettingName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$", max_length=40)]

@@ -182,6 +182,23 @@ def test_paths_that_match_nothing():
         local.find_files(["nowhere/*"])
 
 
+def test_a_file_under_two_names_is_read_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/a.jsonl").write_bytes(b"")
+    (tmp_path / "d/b.jsonl").symlink_to("a.jsonl")
+    paths = ["d", "d/a.jsonl", "d/../d/a.jsonl", str(tmp_path / "d/*.jsonl")]
+    for path in paths:
+        assert len(local.find_files([path])) == 1
+    assert len(local.find_files(paths)) == 1
+
+
+@pytest.mark.parametrize("path", ["", "~nobody-of-this-name/x"])
+def test_paths_that_name_no_folder(path):
+    with pytest.raises(ValueError, match=r"^data.local.paths: "):
+        local.find_files([path])
+
+
 def test_parquet_columns_and_rows_are_named(tmp_path):
     file = tmp_path / "x.parquet"
     pq.write_table(pa.table({"content": ["a"]}), file)

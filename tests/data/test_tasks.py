@@ -170,7 +170,11 @@ def test_bad_local_records_name_file_row_and_what_is_right(tmp_path, suffix, row
     [
         ("train.jsonl", '{"text": "a", "label": "HUM"}\nnot json\n', r":2: not JSON"),
         ("train.jsonl", "[1]\n", r":1: expected an object, found list"),
+        ("train.jsonl", '{"text": ' + "[" * 100000, r":1: not usable JSON"),
+        ("train.jsonl", '{"text": ' + "1" * 5000 + "}", r":1: not usable JSON"),
+        ("train.jsonl", '{"text": "a \\ud800", "label": "HUM"}', r":1: .*half a surrogate pair"),
         ("train.jsonl", "", "no records"),
+        ("train.csv", f"text,label\n{'a' * 200000},HUM\n", "after line 1: not usable CSV"),
         ("train.csv", "text,label\na,HUM,extra\n", r":2: more cells than the header"),
         ("train.parquet", "PAR1", "not a whole Parquet file"),
         ("train.txt", "", "expected a .csv, .jsonl, .parquet file"),

@@ -129,6 +129,24 @@ def test_a_damaged_token_table_stops_the_partition(prepared, tmp_path):
         partition.run(tiny.PARTITION, str(tmp_path / "tokens"), str(tmp_path / "out"), tiny.silent)
 
 
+@pytest.mark.parametrize("text", ['{"domains', "{}", '{"domains": {"arxiv": 3}}', "[]"])
+def test_a_damaged_manifest_is_named(prepared, tmp_path, text):
+    shutil.copytree(Path(prepared, "../tokens"), tmp_path / "tokens")
+    (tmp_path / "tokens/manifest.json").write_text(text)
+    with pytest.raises(ValueError, match=r"manifest\.json: damaged"):
+        partition.run(tiny.PARTITION, str(tmp_path / "tokens"), str(tmp_path / "out"), tiny.silent)
+
+
+def test_a_token_table_shorter_than_the_manifest_says_is_named(prepared, tmp_path):
+    shutil.copytree(Path(prepared, "../tokens"), tmp_path / "tokens")
+    folder = tmp_path / "tokens/domain=arxiv"
+    shutil.copy(folder / "validation.parquet", folder / "train.parquet")
+    with pytest.raises(
+        ValueError, match=r"domain=arxiv/train\.parquet: \d+ sequences, and clients"
+    ):
+        partition.run(tiny.PARTITION, str(tmp_path / "tokens"), str(tmp_path / "out"), tiny.silent)
+
+
 def hub_folder(folder, records, shards=3):
     """A folder laid out like a dataset of the hub: Parquet shards below data/."""
     (folder / "data").mkdir(parents=True)

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -155,6 +156,33 @@ def test_a_checkpoint_of_another_configuration_is_not_continued(prepared, tmp_pa
     monkeypatch.setattr(checkpoints, "save", save)
     found = tiny.train(tiny.settings(), prepared, tmp_path / "a")
     assert found == tiny.train(tiny.settings(), prepared, tmp_path / "b")
+
+
+def test_a_model_in_a_checkpoints_place_is_not_continued(prepared, tmp_path):
+    whole = tiny.train(tiny.settings() | {"keep_final_model": True}, prepared, tmp_path / "a")
+    (tmp_path / "b/checkpoints").mkdir(parents=True)
+    shutil.copy(tmp_path / "a/job/models/-.safetensors", tmp_path / "b/checkpoints")
+    lines = []
+
+    def report(*words):
+        lines.extend(words)
+
+    report.advance = tiny.silent.advance
+    tiny.train(tiny.settings(), prepared, tmp_path / "b", report)
+    folder = tmp_path / "b/job"
+    assert any(line.startswith("starting over: -.safetensors is not a run's") for line in lines)
+    for table in federated.TABLES:
+        found = parquet.read(f"{folder}/{table}.parquet", table).to_pylist()
+        assert found == parquet.read(tmp_path / f"a/job/{table}.parquet", table).to_pylist()
+    assert whole
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_device_that_is_not_there_is_named(prepared, tmp_path):
+    job = tiny.settings()
+    job["training"] = job["training"] | {"device": "cuda"}
+    with pytest.raises(ValueError, match=r"^training.device is cuda and this machine has no CUDA"):
+        tiny.train(job, prepared, tmp_path)
 
 
 def test_a_diverged_run_is_a_recorded_failure_with_its_rounds(prepared, tmp_path, monkeypatch):

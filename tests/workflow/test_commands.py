@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fedscan.stages.expected import expected_files
@@ -131,9 +133,11 @@ def test_a_preview_shows_what_is_there_and_names_what_is_not(copy):
 
 
 def test_a_preview_without_runs_or_into_the_results_is_refused(copy):
-    done = fedscan(copy, "preview", "-o", "results", check=False)
-    assert done.returncode == 1
-    assert "another folder" in done.stderr
+    for folder in ("results", "results/compare", "."):
+        done = fedscan(copy, "preview", "-o", folder, check=False)
+        assert done.returncode == 1
+        assert "choose a folder outside of the results" in done.stderr
+        assert not (copy.folder / folder / "preview.log").exists()
     shutil.rmtree(copy.folder / "results/federated")
     done = fedscan(copy, "preview", "-o", "early", check=False)
     assert done.returncode == 1
@@ -156,3 +160,20 @@ def test_a_damaged_table_is_named(copy, command):
     done = fedscan(copy, command, check=False)
     assert done.returncode == 1
     assert str(Path("results", file.relative_to(copy.folder / "results"))) in done.stderr
+
+
+def test_a_run_with_two_rows_is_named(copy):
+    file = one_job(copy, "fedavg") / "runs.parquet"
+    table = pq.read_table(file)
+    pq.write_table(pa.concat_tables([table, table]), file)
+    done = fedscan(copy, "status", check=False)
+    assert done.returncode == 1
+    assert "has two rows; delete it" in done.stderr
+    assert "runs.parquet" in done.stderr
+
+
+def test_a_value_given_twice_is_refused(copy):
+    values = ["--set", "mu=0.1", "--set", "mu=0.2"]
+    done = fedscan(copy, "run", "fedprox", *values, "-o", "out", check=False)
+    assert done.returncode == 1
+    assert "given twice" in done.stderr

@@ -24,9 +24,14 @@ CONFIG_FILES = sorted(
     map(str, workflow.configfiles), key=lambda name: name != "config/config.yaml"
 )
 try:
-    CONFIG = config_files.validate(
-        config, CONFIG_FILES, workflow.config_settings.config_args
+    # Read again, not Snakemake's `config`: there 1 and "1" are two keys, and every number inside
+    # an entry of --config is text.
+    CONFIG = config_files.load(
+        CONFIG_FILES, workflow.config_settings.config_args
     ).model_dump(mode="json")
+    # What scripts see of it.
+    config.clear()
+    config.update(CONFIG)
     DATA_FILES = (
         find_files(CONFIG["data"]["local"]["paths"])
         if CONFIG["data"]["source"] == "local"

@@ -139,7 +139,8 @@ def partition(
             if not held:
                 raise ValueError(
                     f"client {client} would hold no {split} sequence: domain {limiter!r} offers"
-                    f" {pools[limiter]} sequences for {clients} clients; give more text, shorter"
-                    " sequences or fewer clients"
+                    f" {pools[limiter]} sequences for {clients} clients, {float(train_share):g} of"
+                    " them for training; give more text (partition.sequences_per_client caps it),"
+                    " shorter sequences, fewer clients or another partition.train_val_split"
                 )
     return holdings

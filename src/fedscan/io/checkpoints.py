@@ -56,6 +56,8 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
     Raises:
         ValueError: if the file is damaged or was not written by fedscan.
     """
+    if Path(path).is_dir():
+        raise ValueError(f"{path}: a folder, where a checkpoint should be; remove it")
     try:
         with safe_open(Path(path), framework="numpy") as file:
             metadata = file.metadata() or {}

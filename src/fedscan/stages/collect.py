@@ -29,7 +29,10 @@ def collect(runs: Sequence[grid.Run], federated: str, table: str) -> pd.DataFram
     """
     frames = []
     for path, members in ended(runs, federated).items():
-        frame = parquet.read_frame(Path(federated, path, f"{table}.parquet"), table)
+        file = Path(federated, path, f"{table}.parquet")
+        frame = parquet.read_frame(file, table)
+        if table == "runs" and (twice := frame["value"][frame["value"].duplicated()]).size:
+            raise ValueError(f"{file}: {twice.iloc[0]!r} has two rows; delete it to train it again")
         frame = frame[frame["value"].isin([run.value for run in members])]
         job = members[0].job._asdict()
         frames.append(frame.assign(**job)[[*job, *frame.columns]])

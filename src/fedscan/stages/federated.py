@@ -29,6 +29,7 @@ from fedscan.models.symmetries import permutation_groups
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 from fedscan.seeds import derive
 from fedscan.stages import run_rows, run_state
+from fedscan.stages.gpu_lease import require_device
 from fedscan.stages.job import Log, keep_freed_memory
 from fedscan.stages.preemption import stop_if_asked
 from fedscan.stages.sequences import read_clients
@@ -54,7 +55,11 @@ def run(
         folder: receives a Parquet file for each of ``TABLES``, and models/ if kept.
         checkpoint_folder: holds the job's checkpoints while it runs.
         report: the job's log.
+
+    Raises:
+        ValueError: if the configured device is not there.
     """
+    require_device(settings["training"]["device"], "training")
     torch.set_num_threads(settings["training"]["threads"])
     keep_freed_memory()
     bench = _Bench(settings, partition)

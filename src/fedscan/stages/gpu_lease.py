@@ -20,14 +20,15 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def lease(
-    device: str, places: Mapping[str, Any], report: Log
+    device: str, places: Mapping[str, Any], report: Log, section: str = "training"
 ) -> contextlib.AbstractContextManager[object]:
     """Hold a place on a GPU of this machine, if the job runs on one.
 
     Args:
-        device: section ``training``'s device.
+        device: the section's device.
         places: ``gpus`` and ``jobs_per_gpu`` of section ``workflow``.
         report: told what is waited for.
+        section: section of the configuration that names the device.
 
     Returns:
         To be entered before CUDA is used; does nothing on the CPU.
@@ -40,9 +41,26 @@ def lease(
     found = [int(p.name.removeprefix("nvidia")) for p in Path("/dev").glob("nvidia[0-9]*")]
     gpus = places["gpus"] or sorted(found)
     if not gpus and VISIBLE not in os.environ:
-        raise ValueError("training.device is cuda and this machine has no GPU (/dev/nvidia*)")
+        raise ValueError(f"{section}.device is cuda and this machine has no GPU (/dev/nvidia*)")
     folder = Path(tempfile.gettempdir(), f"fedscan-gpus-{os.getuid()}")
     return gpu_lease(str(folder), gpus, places["jobs_per_gpu"], report)
+
+
+def require_device(device: str, section: str) -> None:
+    """Refuse a device that is not there; to be called once a place is held.
+
+    Args:
+        device: the section's device.
+        section: section of the configuration that names it.
+
+    Raises:
+        ValueError: if it is CUDA and torch finds none.
+    """
+    # Imported here: asking for a place must not load torch, which could choose a GPU.
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"{section}.device is cuda and this machine has no CUDA device")
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Stage ``partition``: token tables of a setting's domains -> token sets of K clients."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,7 @@ def run(settings: Mapping[str, Any], tokens: str, folder: str, report: Log) -> N
     Raises:
         ValueError: if a client would hold nothing or a token table is damaged.
     """
-    manifest = json.loads(Path(tokens, "manifest.json").read_text(encoding="utf-8"))
-    pools = {domain: manifest["domains"][domain]["pool"] for domain in settings["domains"]}
+    pools = _pools(Path(tokens, "manifest.json"), settings["domains"])
     holdings = partition(
         pools,
         settings["domains"],
@@ -45,11 +44,28 @@ def run(settings: Mapping[str, Any], tokens: str, folder: str, report: Log) -> N
         report(f"{split}: {table.num_rows} sequences on {settings['clients']} clients")
 
 
+def _pools(path: Path, domains: Sequence[str]) -> dict[str, int]:
+    """Return how many sequences each domain offers."""
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        return {domain: int(manifest["domains"][domain]["pool"]) for domain in domains}
+    except (ValueError, LookupError, TypeError) as error:
+        raise ValueError(
+            f"{path}: damaged ({type(error).__name__}: {error}); delete it to make it again"
+        ) from None
+
+
 def _sequences(holdings: list[Holding], tokens: str, split: str) -> pa.Table:
     pools = {}
     for domain in sorted({holding.domain for holding in holdings}):
         path = Path(tokens, f"domain={domain}", f"{split}.parquet")
         pools[domain] = to_matrix(parquet.read(path, "tokens"), path)
+        needed = max(h.first + h.count for h in holdings if h.domain == domain)
+        if len(pools[domain]) < needed:
+            raise ValueError(
+                f"{path}: {len(pools[domain])} sequences, and clients hold the first {needed}: not"
+                " the file that manifest.json describes; delete it to make it again"
+            )
     parts = [pools[h.domain][h.first : h.first + h.count] for h in holdings]
     columns: dict[str, np.ndarray | pa.Array] = {
         "client": np.repeat([h.client for h in holdings], [h.count for h in holdings]),

@@ -22,10 +22,8 @@ def preview(config: Mapping[str, Any], results: Path, output: Path, report: Log)
         report: the job's log.
 
     Raises:
-        ValueError: if not one run is there, or ``output`` is the folder of the results.
+        ValueError: if not one run is there.
     """
-    if output.resolve() == results.resolve():
-        raise ValueError(f"{output}: choose another folder than that of the results")
     paper = compared_settings(config)
     sections = {name: config[name] for name in ("studies", "analysis", "training", "model")}
     compared = str(output / "compare")
@@ -36,6 +34,21 @@ def preview(config: Mapping[str, Any], results: Path, output: Path, report: Log)
     html_report.run(
         {"config": config, "paper": paper}, str(output), str(output / "index.html"), report
     )
+
+
+def refuse_own_folder(results: Path, output: Path) -> None:
+    """Refuse to write a preview over what it is made from.
+
+    Args:
+        results: folder of the results.
+        output: folder to write.
+
+    Raises:
+        ValueError: if ``output`` is, lies in, or holds the folder of the results.
+    """
+    inner, outer = output.resolve(), results.resolve()
+    if inner.is_relative_to(outer) or outer.is_relative_to(inner):
+        raise ValueError(f"{output}: choose a folder outside of the results, {results}")
 
 
 def _link(source: Path, place: Path) -> None:

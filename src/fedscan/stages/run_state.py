@@ -60,6 +60,9 @@ def restore(
     except ValueError as error:
         report(f"starting over: {error}")
         return start, rows()
+    if set(record) != {"round", "identity", "rows"}:
+        report(f"starting over: {path.name} is not a run's checkpoint; it holds {[*record]}")
+        return start, rows()
     if record["identity"] != dict(identity):
         report(f"starting over: {path.name} was made under another configuration, data or code")
         return start, rows()

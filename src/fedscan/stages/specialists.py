@@ -29,6 +29,7 @@ from fedscan.problems.fine_tuning import (
     initial_state,
     train_epoch,
 )
+from fedscan.stages.gpu_lease import require_device
 from fedscan.stages.job import Log, keep_freed_memory
 from fedscan.stages.model_files import DTYPES, WEIGHTS, read_base, sha256, write_model
 from fedscan.stages.preemption import stop_if_asked
@@ -58,6 +59,7 @@ def run(
         checkpoint_folder: holds the job's checkpoints while it runs.
         report: the job's log.
     """
+    require_device(settings["device"], "merging")
     torch.set_num_threads(settings["threads"])
     keep_freed_memory()
     bench = _Bench(settings, Path(base), Path(examples))

@@ -19,6 +19,7 @@ from fedscan.problems.language_model import LanguageModelProblem, Schedule
 from fedscan.problems.quadratic import QuadraticProblem
 from fedscan.seeds import derive
 from fedscan.stages.federated import PHASES
+from fedscan.stages.gpu_lease import require_device
 from fedscan.stages.job import keep_freed_memory
 from fedscan.stages.run_rows import Record
 
@@ -56,8 +57,7 @@ def measure(
     Raises:
         ValueError: if the device is not there.
     """
-    if training["device"] == "cuda" and not torch.cuda.is_available():
-        raise ValueError("training.device is cuda and this machine has no CUDA device")
+    require_device(training["device"], "training")
     torch.set_num_threads(training["threads"])
     keep_freed_memory()
     layers = BACKBONES[backbone](depth)

@@ -11,6 +11,7 @@ from fedscan.merging_grid import EVALUATION, model_file
 from fedscan.models.pretrained import empty_model
 from fedscan.params.algebra import Params
 from fedscan.problems.classification import Classifier, outcome
+from fedscan.stages.gpu_lease import require_device
 from fedscan.stages.job import keep_freed_memory
 from fedscan.stages.model_files import WEIGHTS, read_base, sha256
 from fedscan.stages.task_inputs import TaskInput, read_task
@@ -49,6 +50,7 @@ class Bench:
             for task in settings["tasks"]
         }
         model = empty_model(self.shape)
+        require_device(settings["device"], "merging")
         self.classifier = Classifier(model, settings["precision"], settings["device"])
 
     def facts(self) -> list[Any]:

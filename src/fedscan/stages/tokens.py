@@ -52,7 +52,7 @@ def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
         stream = seeds.generator(data["seed"], "document order", domain)
         packed = split_and_pack(documents, length, tokenizer.eos, share, limit, stream)
         if not len(packed.train) or not len(packed.validation):
-            raise ValueError(_too_little(domain, documents, length, collected))
+            raise ValueError(_too_little(domain, documents, length, float(share), collected))
         manifest["domains"][domain] = _write_domain(folder, domain, documents, packed, provenance)
         report(f"{domain}: {manifest['domains'][domain]}")
     rows = [
@@ -133,10 +133,13 @@ def _write_domain(
     return counts
 
 
-def _too_little(domain: str, documents: list[np.ndarray], length: int, collected: Collected) -> str:
+def _too_little(
+    domain: str, documents: list[np.ndarray], length: int, share: float, collected: Collected
+) -> str:
     seen = {o: n for (d, o), n in collected.outcomes.items() if d in ("", domain)}
     return (
         f"domain {domain!r}: {len(documents)} usable documents with {sum(map(len, documents))}"
-        f" tokens are too few for one training and one validation sequence of {length} tokens;"
+        f" tokens are too few for one training and one validation sequence of {length} tokens, if"
+        f" training takes {share:g} of them (partition.train_val_split);"
         f" records seen: {seen or 'none'}"
     )

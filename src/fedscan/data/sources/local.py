@@ -57,9 +57,11 @@ def find_files(paths: Sequence[str]) -> list[Path]:
     Raises:
         ValueError: if a path matches no data file.
     """
-    found: set[Path] = set()
+    found: dict[Path, Path] = {}
     for path in paths:
-        given = Path(path).expanduser()
+        if not path:
+            raise ValueError("data.local.paths: '' names nothing; '.' is the working folder")
+        given = expanded(path, "data.local.paths")
         if given.is_file():
             matches = [given]
         elif given.is_dir():
@@ -73,8 +75,29 @@ def find_files(paths: Sequence[str]) -> list[Path]:
                 f"data.local.paths: {path!r}: no file {what}; expected a folder or glob of"
                 f" {', '.join(SUFFIXES)} files, or one of them"
             )
-        found.update(usable)
-    return sorted(found)
+        # By what they are: a file read under two names would be in training and validation text.
+        for file in sorted(usable):
+            found.setdefault(file.resolve(), file)
+    return sorted(found.values())
+
+
+def expanded(path: str, key: str) -> Path:
+    """Return a path with its ``~`` replaced by the home folder.
+
+    Args:
+        path: as the user gave it.
+        key: of the configuration, for the error.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: if there is no such user.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{key}: {path!r}: {error}") from None
 
 
 def _lines(file: Path) -> Iterator[Record]:

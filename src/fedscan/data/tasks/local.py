@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fedscan.data.sources.local import expanded
 from fedscan.data.tasks.definition import Example, Pool, Task, label_of, text_of
 
 LABEL = "label"
@@ -34,7 +35,7 @@ def pool(task: Task, split: str, **files: Mapping[str, str]) -> Pool:
         ValueError: if the file is missing or damaged, or a record is not one of the task's; names
             file, row or line, column and what would be right.
     """
-    path = Path(files[task.name][split]).expanduser()
+    path = expanded(files[task.name][split], f"merging.local.{task.name}.{split}")
     if path.suffix not in READERS:
         raise ValueError(f"{path}: expected a {', '.join(READERS)} file")
     if not path.is_file():
@@ -53,7 +54,11 @@ def _example(task: Task, path: Path, number: int, row: Mapping[str, Any]) -> Exa
             f" {task.name} needs {', '.join((*task.fields, LABEL))}"
         )
     try:
-        return Example(text_of(task, row), label_of(task, row[LABEL]))
+        example = Example(text_of(task, row), label_of(task, row[LABEL]))
+        "".join(example.fields.values()).encode()
+        return example
+    except UnicodeEncodeError:
+        raise ValueError(f"{path}:{number}: the text holds half a surrogate pair") from None
     except ValueError as error:
         raise ValueError(f"{path}:{number}: {error}") from None
 
@@ -62,12 +67,17 @@ def _csv(path: Path) -> Iterator[Row]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream, strict=True)
-            for row in reader:
-                if None in row:
-                    raise ValueError(f"{path}:{reader.line_num}: more cells than the header has")
-                yield reader.line_num, row
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not a UTF-8 CSV file ({error})") from None
+            try:
+                for row in reader:
+                    if None in row:
+                        message = "more cells than the header has"
+                        raise ValueError(f"{path}:{reader.line_num}: {message}")
+                    yield reader.line_num, row
+            except csv.Error as error:
+                place = f"{path}: after line {reader.line_num}"
+                raise ValueError(f"{place}: not usable CSV ({error})") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 ({error.reason})") from None
 
 
 def _json_lines(path: Path) -> Iterator[Row]:
@@ -85,6 +95,8 @@ def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:
         value = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{number}: not JSON ({error.msg})") from None
+    except (ValueError, RecursionError) as error:  # a number too long, nested too deeply
+        raise ValueError(f"{path}:{number}: not usable JSON ({error})") from None
     if not isinstance(value, dict):
         raise ValueError(f"{path}:{number}: expected an object, found {type(value).__name__}")
     return value
