@@ -96,9 +96,9 @@ def main():
             rows.append((f"{what}, {who}", found[who][0], "CPU s"))
             rows.append((f"{what}, {who}: peak memory", found[who][1], "GiB"))
         for us, who in itertools.product(mine, peers):
-            speed, memory = (a / b for a, b in zip(found[who], found[us], strict=True))
+            speed, memory = found[who][0] / found[us][0], found[us][1] / found[who][1]
             rows.append((f"{what}: {us} faster than {who}", speed, "x"))
-            rows.append((f"{what}: memory of {us} / {who}", 1 / memory, "x"))
+            rows.append((f"{what}: memory of {us} / {who}", memory, "x"))
     record("mixers", rows, THREADS)
 
 

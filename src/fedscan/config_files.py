@@ -46,14 +46,15 @@ def load(files: Sequence[str | os.PathLike[str]], entries: Iterable[str] = ()) -
         override = {key: _parsed(value.strip("'\""), f"--config {key}")}
         _merge(merged, override)
         sources.append(CommandLine(override))
-    return _validated(merged, sources)
+    return validate(merged, sources)
 
 
-def validate(merged: Mapping[str, Any]) -> Config:
-    """Validate a configuration that was put together on the command line.
+def validate(merged: Mapping[str, Any], sources: "Sequence[Source | CommandLine]" = ()) -> Config:
+    """Validate a merged configuration.
 
     Args:
         merged: the configuration, as YAML gives it.
+        sources: where it came from, in merge order: they place errors and know repeated keys.
 
     Returns:
         The validated configuration.
@@ -61,10 +62,6 @@ def validate(merged: Mapping[str, Any]) -> Config:
     Raises:
         ConfigError: one line per problem.
     """
-    return _validated(merged, [])
-
-
-def _validated(merged: Mapping[str, Any], sources: "Sequence[Source | CommandLine]") -> Config:
     repeated = [line for source in sources for line in source.repeated]
     if repeated:
         raise ConfigError("\n".join(repeated))

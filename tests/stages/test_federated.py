@@ -159,7 +159,7 @@ def test_a_checkpoint_of_another_configuration_is_not_continued(prepared, tmp_pa
 
 
 def test_a_model_in_a_checkpoints_place_is_not_continued(prepared, tmp_path):
-    whole = tiny.train(tiny.settings() | {"keep_final_model": True}, prepared, tmp_path / "a")
+    tiny.train(tiny.settings() | {"keep_final_model": True}, prepared, tmp_path / "a")
     (tmp_path / "b/checkpoints").mkdir(parents=True)
     shutil.copy(tmp_path / "a/job/models/-.safetensors", tmp_path / "b/checkpoints")
     lines = []
@@ -174,7 +174,6 @@ def test_a_model_in_a_checkpoints_place_is_not_continued(prepared, tmp_path):
     for table in federated.TABLES:
         found = parquet.read(f"{folder}/{table}.parquet", table).to_pylist()
         assert found == parquet.read(tmp_path / f"a/job/{table}.parquet", table).to_pylist()
-    assert whole
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 ROWS = 2048
 # Probabilities of a large vocabulary would be subnormal in float16; a power of two, exact.
 FLOAT16_SCALE = 4096.0
-# Entries of logits that a CPU exponentiates at one time: their sums' copies stay in its caches.
+# Entries of logits that a CPU exponentiates at one time: their wide copies stay in its caches.
 CACHED = 2**20
 
 
