@@ -40,6 +40,7 @@ LAYERS = {
     },
     "config_rules": {"config", "config_algorithms", "config_merging_rules"},
     "config_files": {"config", "config_rules"},
+    "pipeline": {"io"},
     "stages": None,
     "cli": None,
     "cli_views": None,

@@ -87,6 +87,8 @@ def test_one_run_end_to_end_and_again(config, tmp_path):
     assert json.loads(row["hyperparameters"]) == {"mu": 0.5}
     assert json.loads(parquet.read_provenance(out / "run/runs.parquet"))["job"]["seed"] == 3
     assert "already in the tables" in call(*arguments) + (out / "run.log").read_text()
+    # Settings as the workflow makes them: synthetic text comes from no dataset of the hub.
+    assert json.loads((out / "tokens/manifest.json").read_text())["dataset"] is None
 
 
 @pytest.mark.parametrize(

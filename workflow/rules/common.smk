@@ -12,6 +12,7 @@ try:
     from fedscan import config_analysis, config_files, grid, student_grid
     from fedscan.data.sources.local import find_files
     from fedscan.io.provenance import canonical_json, code_fingerprint, data_fingerprint
+    from fedscan.pipeline.keys import chosen
     from fedscan.stages.expected import JOB_TABLES
 except ModuleNotFoundError as error:
     raise WorkflowError(
@@ -78,11 +79,6 @@ onerror:
         for file in job.output:
             if is_flagged(file, "update") and os.path.exists(file):
                 os.utime(file, (1, 1))
-
-
-def chosen(section, name):
-    """The keys of a section, without those of the variants that are not chosen."""
-    return {k: v for k, v in section.items() if k == name or not isinstance(v, dict)}
 
 
 def stage_key(stage, choices=None, **values):

@@ -6,6 +6,7 @@ from typing import Any
 
 from fedscan.grid import Run
 from fedscan.io import parquet
+from fedscan.pipeline.keys import chosen
 from fedscan.stages import federated, partition, tokens
 from fedscan.stages.job import Log
 
@@ -25,7 +26,12 @@ def single_run(config: Mapping[str, Any], run: Run, code: str, folder: Path, rep
     """
     job, domains = run.job, config["partition"]["settings"][run.job.setting]
     sizes = {k: v for k, v in config["partition"].items() if k != "settings"}
-    sections = {"data": config["data"], "tokenizer": config["tokenizer"], "partition": sizes}
+    data, tokenizer = config["data"], config["tokenizer"]
+    sections = {
+        "data": chosen(data, data["source"]),
+        "tokenizer": chosen(tokenizer, tokenizer["name"]),
+        "partition": sizes,
+    }
     tokens.run({**sections, "domains": sorted(domains)}, str(folder / "tokens"), report)
     held = {
         "domains": domains,

@@ -1,0 +1,1 @@
+"""How jobs are run, whatever the experiment."""
