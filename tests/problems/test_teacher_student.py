@@ -62,7 +62,7 @@ def train(problem, algorithm, phase, rounds=3):
 @pytest.mark.parametrize("name", ["fedavg", "fedprox", "fedexp", "diloco", "fedadam"])
 def test_compiled_and_generic_paths_are_the_same_run(name):
     problem, algorithm = make(), ALGORITHMS[name](**HYPERPARAMETERS[name])
-    phase = phase_of(algorithm, HYPERPARAMETERS[name].get("mu"))
+    phase = phase_of(algorithm)
     assert phase is not local_phase
     for ours, other in zip(
         train(problem, algorithm, phase), train(problem, algorithm, local_phase), strict=True
@@ -83,13 +83,13 @@ def test_compiled_and_generic_paths_are_the_same_run(name):
 @pytest.mark.parametrize("name", ["scaffold", "fedsam", "feddyn"])
 def test_other_local_rules_take_the_generic_path(name):
     algorithm = ALGORITHMS[name](**HYPERPARAMETERS[name])
-    assert phase_of(algorithm, None) is local_phase
+    assert phase_of(algorithm) is local_phase
 
 
 @pytest.mark.parametrize("name", sorted(HYPERPARAMETERS))
 def test_all_nine_run_and_stay_in_the_stability_set(name):
     problem, algorithm = make(learning_rate=0.2), ALGORITHMS[name](**HYPERPARAMETERS[name])
-    results = train(problem, algorithm, phase_of(algorithm, HYPERPARAMETERS[name].get("mu")), 2)
+    results = train(problem, algorithm, phase_of(algorithm), 2)
     for result in results:
         layer = blocks(to_vector(result.state.params), SHAPE)
         assert certify(layer, MARGINS).stable
@@ -98,7 +98,7 @@ def test_all_nine_run_and_stay_in_the_stability_set(name):
 
 def test_the_server_averages_then_projects():
     problem = make()
-    result = train(problem, ALGORITHMS["fedavg"](), phase_of(ALGORITHMS["fedavg"](), None), 1)[0]
+    result = train(problem, ALGORITHMS["fedavg"](), phase_of(ALGORITHMS["fedavg"]()), 1)[0]
     local = [to_vector(add(result.previous, update)).astype(float) for update in result.updates]
     mean = np.mean(local, axis=0)
     wanted = flat(project(blocks(mean, SHAPE), MARGINS))
@@ -108,7 +108,7 @@ def test_the_server_averages_then_projects():
 def test_local_steps_by_hand():
     problem = make(clients=1, local_steps=2, learning_rate=0.5)
     algorithm = ALGORITHMS["fedprox"](mu=0.3)
-    result = train(problem, algorithm, phase_of(algorithm, 0.3), 1)[0]
+    result = train(problem, algorithm, phase_of(algorithm), 1)[0]
     start = to_vector(problem.initial_params()).astype(float)
     point = start
     for rows in problem.indices(0, 1):

@@ -7,7 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedscan.federated.algorithm import Step
+from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.io import atomic
+from fedscan.params.algebra import multiply
 from fedscan.stages import student_bounds, student_tables, students, teachers
 from fedscan.student_grid import Cell, StudentRun, cell_path, student_runs
 
@@ -221,6 +224,34 @@ def test_what_exists_is_kept(finished, tmp_path, monkeypatch):
     trained.clear()
     train(results, settings(OTHER, rounds=5))
     assert len(trained) == 17
+
+
+def damped(*, mu):
+    """A stranger's algorithm: its hyperparameter has FedProx's name, its local rule has not."""
+
+    def local_gradient(grad_fn, params, batch, context):
+        loss, gradient = grad_fn(params, batch)
+        return Step(loss, multiply(gradient, 1 / (1 + mu)))
+
+    return ALGORITHMS["fedavg"]()._replace(name="damped", local_gradient=local_gradient)
+
+
+def test_a_hyperparameter_called_mu_does_not_make_an_algorithm_fedprox(
+    finished, tmp_path, monkeypatch
+):
+    shutil.copytree(finished / "teachers", tmp_path / "teachers")
+    monkeypatch.setitem(students.ALGORITHMS, "damped", damped)
+    run = next(r for r in CELLS[CORE] if r.algorithm == "fedprox")
+    run = run._replace(algorithm="damped", value="mu=1", hyperparameters=(("mu", 1.0),))
+    train(tmp_path, settings(CORE, [run], codes={"damped": "c"}))
+    row = frame(tmp_path, CORE, "student_runs").iloc[0]
+    assert row["local_phase"] == "generic"
+    # Its own rule: half the gradient moves half as far in the first steps, or less.
+    moved = frame(tmp_path, CORE, "student_rounds").query("round == 0")["displacement_max"].item()
+    plain = frame(finished, CORE, "student_rounds")
+    plain = plain.query("algorithm == 'fedavg' and round == 0 and local_steps == @run.local_steps"
+                        " and clients == @run.clients and partition == @run.partition")  # fmt: skip
+    assert moved < 0.7 * plain["displacement_max"].item()
 
 
 def test_divergence_is_a_row(finished, tmp_path):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedscan.federated.algorithm import Algorithm, LocalContext, LocalResult, ServerStep
 from fedscan.federated.algorithms.fedavg import plain_gradient
+from fedscan.federated.algorithms.fedprox import ProximalGradient
 from fedscan.federated.engine import LocalPhase
 from fedscan.federated.local_phase import LocalOutcome, local_phase, require_finite
 from fedscan.federated.problem import Problem
@@ -201,20 +202,23 @@ def projected(algorithm: Algorithm, margins: Margins) -> Algorithm:
     return algorithm._replace(server_update=server_update)
 
 
-def phase_of(algorithm: Algorithm, mu: float | None) -> LocalPhase:
+def phase_of(algorithm: Algorithm) -> LocalPhase:
     """Return the fastest local phase that follows the algorithm's local rule.
 
     Args:
-        algorithm: any; one whose local rule is FedAvg's is compiled, whatever its server does.
-        mu: FedProx's coefficient, None for other algorithms.
+        algorithm: any; one whose local rule is FedAvg's or FedProx's is compiled, whatever its
+            server does. The rule itself decides, not names of algorithms or hyperparameters.
 
     Returns:
         The compiled phase, or the generic one.
     """
-    plain = algorithm.local_gradient is plain_gradient
-    if not plain and mu is None:
+    rule = algorithm.local_gradient
+    if rule is plain_gradient:
+        pull = 0.0
+    elif isinstance(rule, ProximalGradient):
+        pull = rule.mu
+    else:
         return local_phase
-    pull = 0.0 if plain or mu is None else mu
 
     def compiled(
         problem: Problem, algorithm: Algorithm, context: LocalContext, client: int

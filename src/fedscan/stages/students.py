@@ -150,7 +150,7 @@ class _Run:
             item.local_steps, settings["batch_size"], settings["lr"], item.seed,
         )  # fmt: skip
         self.algorithm = projected(_algorithm(item, data.shape), data.margins)
-        self.phase = phase_of(self.algorithm, self.hyperparameters.get("mu"))
+        self.phase = phase_of(self.algorithm)
         self.schedule = Schedule(
             item.algorithm, self.hyperparameters, self.rounds, item.local_steps,
             settings["lr"], settings["batch_size"], item.clients,
