@@ -246,6 +246,9 @@ def test_a_hyperparameter_called_mu_does_not_make_an_algorithm_fedprox(
     train(tmp_path, settings(CORE, [run], codes={"damped": "c"}))
     row = frame(tmp_path, CORE, "student_runs").iloc[0]
     assert row["local_phase"] == "generic"
+    # And nothing is certified of an algorithm that no theory here knows.
+    rounds = frame(tmp_path, CORE, "student_rounds")
+    assert rounds[["local_bound", "server_bound"]].isna().all().all()
     # Its own rule: half the gradient moves half as far in the first steps, or less.
     moved = frame(tmp_path, CORE, "student_rounds").query("round == 0")["displacement_max"].item()
     plain = frame(finished, CORE, "student_rounds")

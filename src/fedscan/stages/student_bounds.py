@@ -122,7 +122,11 @@ def theorem(ref: Reference, initial_loss: float, heterogeneity: float) -> Theore
     if s.algorithm == "fedavg":
         radius, constants = ref.radius, ref.envelope()
     elif s.algorithm == "fedprox":
-        radius = local_bound(ref, {})
+        gradient = float(gradient_bound(ref.envelope()).bound)
+        rate, steps = s.learning_rate, s.local_steps
+        radius = float(
+            proximal_radius(ref.radius, gradient, s.hyperparameters["mu"], rate, steps)
+        )
         constants = ref.envelope(shrink=ref.radius - radius)
     else:
         return None
@@ -136,7 +140,13 @@ def theorem(ref: Reference, initial_loss: float, heterogeneity: float) -> Theore
     return Theorem(radius, float(smoothness), float(gradient), bound)
 
 
-def local_bound(ref: Reference, norms: Mapping[str, float]) -> float:
+# Local steps that only follow the gradient, and servers that only add the mean update: R bounds
+# what they do. An algorithm that is named nowhere here has no bound, rather than FedAvg's.
+PLAIN_STEPS = {"fedavg", "fedadam", "fedalign", "fedexp", "diloco"}
+MEAN_UPDATE = {"fedavg", "fedprox", "scaffold", "fedsam"}
+
+
+def local_bound(ref: Reference, norms: Mapping[str, float]) -> float | None:
     """Return the bound on a local iterate's distance from the broadcast model (Appendix E).
 
     Args:
@@ -144,7 +154,7 @@ def local_bound(ref: Reference, norms: Mapping[str, float]) -> float:
         norms: norms measured before the round; ``client_dual``, the largest ||nu_k|| of FedDyn.
 
     Returns:
-        R for plain local steps; the algorithm's own radius otherwise.
+        R for plain local steps; the algorithm's own radius otherwise; None if none is known.
     """
     s, h = ref.schedule, ref.schedule.hyperparameters
     gradient = float(gradient_bound(ref.envelope()).bound)
@@ -162,10 +172,12 @@ def local_bound(ref: Reference, norms: Mapping[str, float]) -> float:
         # ||c - c_k|| of two variates of norm at most tau_c.
         gap = 2 * h["control_bound"]
         return float(scaffold_reach(gradient, h["correction_scale"], gap, rate, steps))
-    return ref.radius
+    return ref.radius if s.algorithm in PLAIN_STEPS else None
 
 
-def server_bound(ref: Reference, reach: float, internals: Mapping[str, float]) -> float | None:
+def server_bound(
+    ref: Reference, reach: float | None, internals: Mapping[str, float]
+) -> float | None:
     """Return the bound on ||W^{r+1} - W^r|| (Appendix E); the projection only shortens it.
 
     Args:
@@ -174,9 +186,12 @@ def server_bound(ref: Reference, reach: float, internals: Mapping[str, float]) -
         internals: what the algorithm reports about the round.
 
     Returns:
-        The bound; None for FedAlign, whose matching moves features any distance.
+        The bound; None for FedAlign, whose matching moves features any distance, and where none is
+        known.
     """
     s, h = ref.schedule, ref.schedule.hyperparameters
+    if reach is None:
+        return None
     if s.algorithm == "fedexp":
         return float(fedexp_step(internals["eta_g"], reach))
     if s.algorithm == "diloco":
@@ -185,4 +200,4 @@ def server_bound(ref: Reference, reach: float, internals: Mapping[str, float]) -
         return float(fedadam_step(h["server_lr"], h["tau"], internals["momentum_norm"]))
     if s.algorithm == "feddyn":
         return float(feddyn_step(reach, internals["dual_norm"], h["alpha"]))
-    return None if s.algorithm == "fedalign" else reach
+    return reach if s.algorithm in MEAN_UPDATE else None
