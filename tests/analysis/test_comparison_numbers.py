@@ -55,6 +55,25 @@ def test_the_margin_of_similar_changes_decides_cases():
     assert agreement(rows, BETWEEN, 1.0) == (0, 1)
 
 
+def test_an_algorithm_without_an_expectation_is_compared_and_judged_by_none(monkeypatch):
+    monkeypatch.setitem(NAMES, "half_step", "Half step")
+    assert np.isnan(expectation("half_step", 0.0, BETWEEN))
+    rows = pd.DataFrame(
+        {"algorithm": ["fedexp", "half_step"], "beta": [0.0, 0.0], "change_percent": [0.5, 9.0]}
+    )
+    assert agreement(rows, BETWEEN, 2.0) == (1, 1)
+    runs, table = made_up()
+    stranger = runs[runs["algorithm"] == "fedexp"].assign(algorithm="half_step")
+    both = pd.concat([runs, stranger], ignore_index=True)
+    paired = changes(both, compare(both))
+    known = paired[paired["algorithm"] != "half_step"]
+    assert correlation(paired, CONFIGURATION, BETWEEN) == correlation(
+        known, CONFIGURATION, BETWEEN
+    )
+    rows = [number.row for number in comparison_numbers.paired_tests(paired)]
+    assert "Half step" in rows
+
+
 def made_up(noise=0.0):
     """Perplexities whose log change against FedAvg is 0.1 times the expectation."""
     rng, rows = np.random.default_rng(0), []

@@ -104,6 +104,13 @@ def test_known_orders_give_known_correlations():
     assert found[EXPECTATION, "concordant_pairs"].value == 1.0
 
 
+def test_an_algorithm_without_an_expectation_leaves_the_others_in_their_order():
+    joined = practice.outcomes(*runs(ORDER | {"half_step": 1.0}), "heterogeneous")
+    found = by_row(practice.ordering(practice.rank_correlations(joined)))
+    assert found[EXPECTATION, "mean_spearman"].value == pytest.approx(0.9486832980505138)
+    assert found["update dispersion", "mean_spearman"].value == pytest.approx(-1.0)
+
+
 def test_intervals_are_t_intervals_over_configurations():
     joined = practice.outcomes(*runs(ORDER), "heterogeneous")
     drift = np.where(joined["beta"] == 1, joined["client_drift"], -joined["client_drift"])

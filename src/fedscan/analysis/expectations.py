@@ -4,6 +4,7 @@
 and 1; which of them holds in between is the caller's choice.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ EXPECTED = {
 }
 
 
-def expectation(algorithm: str, beta: float, between: str) -> int:
+def expectation(algorithm: str, beta: float, between: str) -> float:
     """Return the expected sign of an algorithm's change against FedAvg.
 
     Args:
@@ -33,8 +34,10 @@ def expectation(algorithm: str, beta: float, between: str) -> int:
         between: 'homogeneous' or 'heterogeneous': the column that holds for 0 < beta < 1.
 
     Returns:
-        -1, 0 or +1.
+        -1, 0 or +1; NaN for an algorithm that theory says nothing of.
     """
+    if algorithm not in EXPECTED:
+        return math.nan
     homogeneous, heterogeneous = EXPECTED[algorithm]
     if beta in (0, 1):
         return homogeneous if beta == 0 else heterogeneous
@@ -57,14 +60,15 @@ def agreement(changes: pd.DataFrame, between: str, similar_percent: float) -> Ag
         similar_percent: a change of at most this many percent counts as similar.
 
     Returns:
-        Counts over rows with a finite change.
+        Counts over rows with a finite change and an expectation.
     """
     rows = changes[np.isfinite(changes["change_percent"].astype(float))]
     observed = np.sign(rows["change_percent"].astype(float))
     observed[rows["change_percent"].abs() <= similar_percent] = 0
     cases = zip(rows["algorithm"], rows["beta"], strict=True)
-    expected = [expectation(algorithm, beta, between) for algorithm, beta in cases]
-    return Agreement(int((observed.to_numpy() == np.array(expected)).sum()), len(rows))
+    expected = np.array([expectation(algorithm, beta, between) for algorithm, beta in cases], float)
+    known = int(np.isfinite(expected).sum())
+    return Agreement(int((observed.to_numpy() == expected).sum()), known)
 
 
 class Correlation(NamedTuple):
@@ -85,17 +89,18 @@ def correlation(changes: pd.DataFrame, configuration: list[str], between: str) -
         between: see ``expectation``.
 
     Returns:
-        Pearson's r with a cluster-bootstrap interval (from ten configurations on), Spearman's rho.
+        Over algorithms with an expectation: Pearson's r with a cluster-bootstrap interval (from ten configurations on), Spearman's rho.
     """
     rows = changes[np.isfinite(changes["log_change"].astype(float))]
     cases = zip(rows["algorithm"], rows["beta"], strict=True)
-    x = np.array([expectation(algorithm, beta, between) for algorithm, beta in cases])
+    x = np.array([expectation(algorithm, beta, between) for algorithm, beta in cases], float)
+    rows, x = rows[np.isfinite(x)], x[np.isfinite(x)]
     y = rows["log_change"].to_numpy(float)
     if len(rows) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         nothing = Estimate(np.nan, np.nan, np.nan)
         return Correlation(nothing, np.nan, len(rows))
     names = rows[configuration].astype(str).agg("|".join, axis=1).to_numpy()
-    return Correlation(_pearson(x.astype(float), y, names), float(stats.spearmanr(x, y).statistic),
+    return Correlation(_pearson(x, y, names), float(stats.spearmanr(x, y).statistic),
                        len(rows))  # fmt: skip
 
 

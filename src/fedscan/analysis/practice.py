@@ -111,14 +111,19 @@ def rank_correlations(joined: pd.DataFrame) -> pd.DataFrame:
         outcome = part["val_ppl_last10"].to_numpy(float)
         for quantity in (*QUANTITIES, EXPECTATION):
             values = part[quantity].to_numpy(float)
-            if not np.isfinite(values).all() or np.ptp(values) == 0 or np.ptp(outcome) == 0:
+            # An algorithm without an expectation takes no part in the expectations' order.
+            taken = np.isfinite(values) if quantity == EXPECTATION else np.full(len(values), True)
+            values, reached = values[taken], outcome[taken]
+            if len(values) < FEWEST_ALGORITHMS or not np.isfinite(values).all():
+                continue
+            if np.ptp(values) == 0 or np.ptp(reached) == 0:
                 continue
             rows.append(
                 {
                     **dict(zip([*CONFIGURATION, "seed"], key, strict=True)),
                     "quantity": quantity,
-                    "spearman": float(stats.spearmanr(values, outcome).statistic),
-                    "concordant": _concordant(values, outcome),
+                    "spearman": float(stats.spearmanr(values, reached).statistic),
+                    "concordant": _concordant(values, reached),
                 }
             )
     columns = [*CONFIGURATION, "seed", "quantity", "spearman", "concordant"]
