@@ -67,8 +67,9 @@ def test_an_algorithm_without_an_expectation_is_compared_and_judged_by_none(monk
     both = pd.concat([runs, stranger], ignore_index=True)
     paired = changes(both, compare(both))
     known = paired[paired["algorithm"] != "half_step"]
-    assert correlation(paired, CONFIGURATION, BETWEEN) == correlation(
-        known, CONFIGURATION, BETWEEN
+    np.testing.assert_equal(
+        correlation(paired, CONFIGURATION, BETWEEN),
+        correlation(known, CONFIGURATION, BETWEEN),
     )
     rows = [number.row for number in comparison_numbers.paired_tests(paired)]
     assert "Half step" in rows

@@ -1,5 +1,8 @@
 """Merging in the workflow: what reruns after a change, and what a run leaves."""
 
+import os
+import time
+
 import pandas as pd
 import pytest
 
@@ -86,6 +89,35 @@ def test_another_scale_evaluates_only_the_new_merge(copy):
     assert len(lines) == 6
     assert len(fresh) == 1
     assert "operator=task_arithmetic,scale=0.7" in fresh[0]
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "change"),
+    [
+        ("merges", "specialists/**/specialists.parquet", add_scale),
+        ("specialist_accuracy", "specialists/**/specialists.parquet", add_mu),
+        ("specialists", "tasks/**/examples.parquet", add_mu),
+    ],
+)
+def test_inputs_from_the_future_lose_nothing(copy, target, source, change):
+    """Every rule that adds to its tables refuses them before Snakemake can delete kept rows."""
+    change(copy.config["merging"])
+    copy.save()
+    ahead = time.time() + 7 * 24 * 3600
+    inputs = list((copy.folder / "results/merging").glob(source))
+    for file in inputs:
+        os.utime(file, (ahead, ahead))
+    before = copy.results()
+    wanted = {
+        "merges": "merging/merges/base=embedded/seed=0/merges",
+        "specialist_accuracy": "merging/accuracy/base=embedded/specialist_accuracy",
+        "specialists": "merging/specialists/base=embedded/task=trec/seed=0/specialists",
+    }[target]
+    allowed = ("--allowed-rules", target)
+    done = copy.run("--forcerun", target, *allowed, "--", f"results/{wanted}.parquet", check=False)
+    assert done.returncode != 0
+    assert "is dated in the future: a clock is wrong" in done.stderr
+    assert copy.results() == before
 
 
 def test_a_run_leaves_tables_figures_and_a_summary(finished):

@@ -200,6 +200,12 @@ def edit_caption(project):
     )
 
 
+def edit_published_number(project):
+    project.edit(
+        "src/fedscan/analysis/paper/table2.csv", "FedProx,0,-1,-17.0", "FedProx,0,-1,-17.1"
+    )
+
+
 def test_numbers_of_the_command_line_are_numbers(finished):
     planned = finished.planned("--config", 'training={"lr": 0.002}')
     assert planned == {"federated": TRAININGS} | DOWNSTREAM | MERGING
@@ -250,6 +256,7 @@ def similar_percent(project):
         (edit_bound_figure, {"bounds": 1, "html_report": 1}),
         (edit_caption, {"html_report": 1}),
         (similar_percent, DOWNSTREAM),
+        (edit_published_number, DOWNSTREAM | {"bounds": 1, "merging": 1}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )  # fmt: skip

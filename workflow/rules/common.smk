@@ -58,6 +58,8 @@ PARTITIONS = {
 PAPER = config_analysis.compared_settings(CONFIG)
 # Captions and order of the page: data of the package, which no code fingerprint covers.
 REPORT_SECTIONS = data_fingerprint("fedscan.report")
+# The paper's numbers: data too. They stand beside ours in three summaries.
+PUBLISHED = data_fingerprint("fedscan.analysis.paper")
 SYNTHETIC = CONFIG["synthetic"]
 STUDENTS = student_grid.student_runs(SYNTHETIC)
 CELLS = {student_grid.cell_path(cell): cell for cell in STUDENTS}

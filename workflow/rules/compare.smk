@@ -47,6 +47,7 @@ rule compare:
         key=stage_key(
             "compare",
             paper=PAPER,
+            published=PUBLISHED,
             **{
                 name: CONFIG[name]
                 for name in ("studies", "analysis", "training", "model")

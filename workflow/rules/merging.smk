@@ -187,6 +187,7 @@ rule merging:
             bases={name: base["paper_checkpoint"] for name, base in BASES.items()},
             seeds=MERGING["seeds"],
             source=MERGING["source"],
+            published=PUBLISHED,
         ),
     message:
         "Merging: tables and figures"

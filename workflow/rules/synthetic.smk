@@ -177,7 +177,7 @@ rule bounds:
         mem_mb=8000,
         runtime=60,
     params:
-        key=stage_key("bounds", shapes=SHAPES),
+        key=stage_key("bounds", shapes=SHAPES, published=PUBLISHED),
     message:
         "Bounds against measurements: tables and figures"
     script:

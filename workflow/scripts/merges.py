@@ -5,9 +5,10 @@ from pathlib import Path
 
 from fedscan.stages import merges
 from fedscan.stages.gpu_lease import lease
-from fedscan.stages.job import job
+from fedscan.stages.job import job, refuse_future
 
 with job(snakemake.log[0]) as report:
+    refuse_future(snakemake.input)
     folder = Path(snakemake.output[0]).parent
     progress = Path("results/checkpoints", folder.relative_to("results"), "rows.json")
     settings = json.loads(snakemake.params.key)

@@ -124,9 +124,7 @@ def theorem(ref: Reference, initial_loss: float, heterogeneity: float) -> Theore
     elif s.algorithm == "fedprox":
         gradient = float(gradient_bound(ref.envelope()).bound)
         rate, steps = s.learning_rate, s.local_steps
-        radius = float(
-            proximal_radius(ref.radius, gradient, s.hyperparameters["mu"], rate, steps)
-        )
+        radius = float(proximal_radius(ref.radius, gradient, s.hyperparameters["mu"], rate, steps))
         constants = ref.envelope(shrink=ref.radius - radius)
     else:
         return None
