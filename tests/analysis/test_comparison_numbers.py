@@ -62,7 +62,7 @@ def test_an_algorithm_without_an_expectation_is_compared_and_judged_by_none(monk
         {"algorithm": ["fedexp", "half_step"], "beta": [0.0, 0.0], "change_percent": [0.5, 9.0]}
     )
     assert agreement(rows, BETWEEN, 2.0) == (1, 1)
-    runs, table = made_up()
+    runs = made_up()
     stranger = runs[runs["algorithm"] == "fedexp"].assign(algorithm="half_step")
     both = pd.concat([runs, stranger], ignore_index=True)
     paired = changes(both, compare(both))

@@ -89,7 +89,8 @@ def correlation(changes: pd.DataFrame, configuration: list[str], between: str) -
         between: see ``expectation``.
 
     Returns:
-        Over algorithms with an expectation: Pearson's r with a cluster-bootstrap interval (from ten configurations on), Spearman's rho.
+        Over algorithms with an expectation: Pearson's r with a cluster-bootstrap interval (from ten
+        configurations on), Spearman's rho.
     """
     rows = changes[np.isfinite(changes["log_change"].astype(float))]
     cases = zip(rows["algorithm"], rows["beta"], strict=True)

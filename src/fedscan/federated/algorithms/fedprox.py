@@ -19,7 +19,6 @@ def fedprox(*, mu: float) -> Algorithm:
     Returns:
         The algorithm.
     """
-
     return fedavg()._replace(name="fedprox", local_gradient=ProximalGradient(mu))
 
 
