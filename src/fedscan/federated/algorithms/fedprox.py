@@ -1,6 +1,7 @@
 """FedProx (Li et al. 2020): a proximal term keeps local models near the broadcast model."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from fedscan.federated.algorithm import Algorithm, GradFn, LocalContext, Step
 from fedscan.federated.algorithms.fedavg import fedavg
@@ -22,7 +23,8 @@ def fedprox(*, mu: float) -> Algorithm:
     return fedavg()._replace(name="fedprox", local_gradient=ProximalGradient(mu))
 
 
-class ProximalGradient(NamedTuple):
+@dataclass(frozen=True)
+class ProximalGradient:
     """The local rule, named so that a compiled local phase can tell that it may stand for it."""
 
     mu: float
