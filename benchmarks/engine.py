@@ -16,8 +16,8 @@ from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.measure.drift import drift
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
+from fedscan.pipeline.runner import keep_freed_memory
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
-from fedscan.stages.job import keep_freed_memory
 
 TOKENS, RANK, CLIENTS, ROUNDS = 20, 5, 4, 30
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import gpu_bench as gb
 import torch
 
+from fedscan.experiments.comparison.rows import Record
 from fedscan.federated import engine
 from fedscan.io import checkpoints
 from fedscan.models.chunked_loss import chunked_loss
-from fedscan.stages.run_rows import Record
 
 QUERY = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit,temperature.gpu"
 GOAL_MINUTES, PAPER_MINUTES, PAPER_ROUNDS = 3.0, 30.0, 50

@@ -57,7 +57,7 @@ def checkpoint(folder, small):
 
 
 def task_data(root, _small):
-    from fedscan.stages import task_data
+    from fedscan.experiments.merging import tasks as task_data
 
     for task in TASKS:
         file = root / f"{task}.jsonl"
@@ -76,7 +76,7 @@ def task_data(root, _small):
 
 
 def merging_base(root, small):
-    from fedscan.stages import merging_base
+    from fedscan.experiments.merging import base as merging_base
 
     checkpoint(root / "hub", small)
     tokenizer = {"name": "gpt2", "gpt2": {"folder": None}}
@@ -85,7 +85,7 @@ def merging_base(root, small):
 
 
 def specialists(root, _small):
-    from fedscan.stages import specialists
+    from fedscan.experiments.merging import specialists
 
     for task in TASKS:
         settings = {"task": task, "seed": 0, "batch_size": 4, "fine_tuning": TUNING}
@@ -103,14 +103,14 @@ def evaluated(**values):
 
 
 def specialist_accuracy(root, _small):
-    from fedscan.stages import specialist_accuracy
+    from fedscan.experiments.merging import accuracy as specialist_accuracy
 
     settings = evaluated(seeds=[0])
     specialist_accuracy.run(settings, str(root), f"{root}/accuracy", f"{root}/rows.json", silent)
 
 
 def merges(root, _small):
-    from fedscan.stages import merges
+    from fedscan.experiments.merging import merges
 
     settings = evaluated(seed=0, operators=OPERATORS, gradient_examples=4)
     merges.run(settings, str(root), f"{root}/merges", f"{root}/merges.json", silent)

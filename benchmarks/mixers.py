@@ -42,7 +42,7 @@ def theirs():
 
 def measure(who, what, repeats):
     """CPU seconds (best) and peak resident memory of one model in a process of its own."""
-    from fedscan.stages.job import keep_freed_memory
+    from fedscan.pipeline.runner import keep_freed_memory
 
     precise, low = who.removesuffix(BFLOAT16), who.endswith(BFLOAT16)
     if precise != "transformers":

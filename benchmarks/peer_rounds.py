@@ -73,8 +73,8 @@ def arrays(model):
 def run_fedscan(case, round_done):
     from fedscan.federated import engine
     from fedscan.federated.algorithms import ALGORITHMS
+    from fedscan.pipeline.runner import keep_freed_memory
     from fedscan.problems.language_model import LanguageModelProblem, Schedule
-    from fedscan.stages.job import keep_freed_memory
 
     keep_freed_memory()
     schedule = Schedule(case.local_steps, BATCH, RATE, BETAS, EPS, DECAY, CLIP, 1)

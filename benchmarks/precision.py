@@ -18,8 +18,8 @@ from fedscan.federated import engine
 from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
+from fedscan.pipeline.runner import keep_freed_memory
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
-from fedscan.stages.job import keep_freed_memory
 
 TOKENS, CLIENTS, ROUNDS, SEEDS = 512, 4, 8, (0, 1, 2)
 SMALL = Architecture(2, 64, 32, 4, 2, 32, 1, 8, (), TOKENS, 8, 64)

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from environment import record
 
+from fedscan.experiments.teachers.candidates import draw, write
 from fedscan.federated import engine
 from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.models.selective_ssm import reference
 from fedscan.models.selective_ssm.layout import BLOCKS, Shape
 from fedscan.models.selective_ssm.stability import limits
+from fedscan.pipeline.runner import keep_compiled_kernels, keep_freed_memory
 from fedscan.problems.teacher_student import TeacherStudentProblem, phase_of, projected, shards
-from fedscan.stages.job import keep_compiled_kernels, keep_freed_memory
-from fedscan.teachers.candidates import draw, write
 
 SHAPE, CLIENTS, STEPS, ROUNDS, RATE = Shape(8, 8), 4, 16, 60, 0.05
 SLOW_ROUNDS = 2

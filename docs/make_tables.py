@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedscan.io.tables import TABLES
+from fedscan.io.all_tables import TABLES
 
 JOB = "federated/backbone=*/clients=*/setting=*/depth=*/E=*/beta=*/algorithm=*/seed=*"
 PARTITION, SHAPE, CELL = "partition/setting=*/beta=*/clients=*", "D=*/N=*", "D=*/N=*/rho=*"

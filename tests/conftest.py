@@ -8,6 +8,6 @@ import torch
 
 torch.set_num_threads(1)
 
-from fedscan.stages.job import keep_compiled_kernels
+from fedscan.pipeline.runner import keep_compiled_kernels
 
 keep_compiled_kernels()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedscan.io.tables import TABLES
+from fedscan.io.all_tables import TABLES
 
 TABLES_DOC = runpy.run_path("docs/make_tables.py")
 DOCUMENTS = [Path("README.md"), *sorted(Path("docs").glob("*.md")), *Path("config").glob("*.md")]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedscan.config import Hyperparameters
+from fedscan.config.compose import Hyperparameters
 from fedscan.federated import engine
 from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.federated.local_phase import Diverged

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedscan.io import parquet
-from fedscan.io.tables import TABLES, arrow_schema
+from fedscan.io.all_tables import TABLES, arrow_schema
 
 ROWS = [
     {"check": "a", "subject": "x", "passed": True, "detail": ""},

@@ -53,7 +53,7 @@ def edit(source, name, old, new):
     ],
 )  # fmt: skip
 def test_what_changes_the_fingerprint_of_a_training(source, name, old, new, changes):
-    entry = "fedscan.stages.federated"
+    entry = "fedscan.experiments.comparison.training"
     before = fingerprint(source, entry, CHOICE)
     edit(source, name, old, new)
     assert (fingerprint(source, entry, CHOICE) != before) == changes
@@ -73,7 +73,7 @@ def test_unknown_modules_are_named():
         provenance.code_fingerprint("fedscan.nothing")
     with pytest.raises(ValueError, match="algorithms.fedother"):
         provenance.code_fingerprint(
-            "fedscan.stages.federated", {"fedscan.federated.algorithms": "fedother"}
+            "fedscan.experiments.comparison.training", {"fedscan.federated.algorithms": "fedother"}
         )
 
 

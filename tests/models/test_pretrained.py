@@ -10,7 +10,7 @@ from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
 from fedscan.models.names import to_huggingface, to_mamba_ssm
 from fedscan.models.pretrained import architecture, description, empty_model, parameters
-from fedscan.stages.model_files import TensorFile, from_pretrained, read_base, write_base
+from fedscan.pipeline.model_files import TensorFile, from_pretrained, read_base, write_base
 
 SHAPE = Architecture(2, 16, 8, 4, 2, 8, 1, 1, (), 37, 8, 16)
 HYBRID = SHAPE._replace(attention_layers=(1,), attention_heads=2)

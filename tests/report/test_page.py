@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedscan import merging_grid
-from fedscan.analysis import practice_figures, student_figures
-from fedscan.analysis.comparison_figures import figures as comparison_figures
 from fedscan.analysis.numbers import Number, numbers_table
-from fedscan.analysis.selection import METRICS
+from fedscan.experiments.comparison import practice_figures
+from fedscan.experiments.comparison.figures import figures as comparison_figures
+from fedscan.experiments.comparison.selection import METRICS
+from fedscan.experiments.merging import grid as merging_grid
+from fedscan.experiments.students import figures as student_figures
 from fedscan.report.contents import contents
 from fedscan.report.numbers_view import numbers_view
 from fedscan.report.page import (

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fedscan.stages.expected import expected_files
+from fedscan.views.files import expected_files
 
 
 def fedscan(project, *arguments, check=True):
     done = subprocess.run(
-        [sys.executable, "-m", "fedscan.cli", *arguments],
+        [sys.executable, "-m", "fedscan.cli.app", *arguments],
         cwd=project.folder,
         env=os.environ | {"COLUMNS": "200"},
         capture_output=True,
@@ -31,7 +31,7 @@ def fedscan(project, *arguments, check=True):
 
 
 def loaded(project):
-    from fedscan import config_files
+    from fedscan.config import files as config_files
 
     file = project.folder / "config/config.yaml"
     return config_files.load([file]).model_dump(mode="json")

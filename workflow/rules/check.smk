@@ -57,7 +57,7 @@ rule check:
                         {run.algorithm for runs in STUDENTS.values() for run in runs}
                     )
                 },
-                "learner_code": code_fingerprint("fedscan.stages.learners"),
+                "learner_code": code_fingerprint("fedscan.experiments.bounds.learners"),
                 "rerun_on_code_change": CONFIG["workflow"]["rerun_on_code_change"],
             },
             merging={
@@ -76,7 +76,7 @@ rule check:
             rerun_on_code_change=CONFIG["workflow"]["rerun_on_code_change"],
             training_code={
                 algorithm: code_fingerprint(
-                    "fedscan.stages.federated",
+                    "fedscan.experiments.comparison.training",
                     {"fedscan.federated.algorithms": algorithm},
                 )
                 for algorithm in LABELS["algorithm"]

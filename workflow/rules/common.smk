@@ -9,11 +9,14 @@ from snakemake.exceptions import WorkflowError
 from snakemake.io import is_flagged
 
 try:
-    from fedscan import config_analysis, config_files, grid, student_grid
+    from fedscan.experiments.comparison import config as config_analysis
+    from fedscan.config import files as config_files
+    from fedscan.experiments.comparison import grid
+    from fedscan.experiments.students import grid as student_grid
     from fedscan.data.sources.local import find_files
     from fedscan.io.provenance import canonical_json, code_fingerprint, data_fingerprint
     from fedscan.pipeline.keys import chosen
-    from fedscan.stages.expected import JOB_TABLES
+    from fedscan.views.files import JOB_TABLES
 except ModuleNotFoundError as error:
     raise WorkflowError(
         f"{error}: install the package first: pip install -c constraints.txt -e ."
@@ -161,7 +164,7 @@ def without(section, *names):
 
 def student_code(algorithm):
     return code_fingerprint(
-        "fedscan.stages.students", {"fedscan.federated.algorithms": algorithm}
+        "fedscan.experiments.students.training", {"fedscan.federated.algorithms": algorithm}
     )
 
 

@@ -1,4 +1,4 @@
-from fedscan import merging_grid
+from fedscan.experiments.merging import grid as merging_grid
 from fedscan.data.tasks.definition import definitions
 
 MERGING = CONFIG["merging"]

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from fedscan.stages import bounds
-from fedscan.stages.job import job
+from fedscan.experiments.bounds import summary as bounds
+from fedscan.pipeline.runner import job
 
 with job(snakemake.log[0]) as report:
     folder = str(Path(snakemake.output.table).parent)

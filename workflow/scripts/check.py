@@ -2,8 +2,8 @@
 
 import json
 
-from fedscan.stages import check
-from fedscan.stages.job import job
+from fedscan.pipeline import check
+from fedscan.pipeline.runner import job
 
 with job(snakemake.log[0]) as report:
     check.run(json.loads(snakemake.params.key), "results", snakemake.output[0], report)

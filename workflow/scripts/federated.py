@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from fedscan.stages import federated
-from fedscan.stages.gpu_lease import lease
-from fedscan.stages.job import job, refuse_future
+from fedscan.experiments.comparison import training as federated
+from fedscan.pipeline.gpu_lease import lease
+from fedscan.pipeline.runner import job, refuse_future
 
 with job(snakemake.log[0]) as report:
     refuse_future(snakemake.input)

@@ -2,8 +2,8 @@
 
 import json
 
-from fedscan.stages import html_report
-from fedscan.stages.job import job
+from fedscan.report import build as html_report
+from fedscan.pipeline.runner import job
 
 with job(snakemake.log[0]) as report:
     html_report.run(json.loads(snakemake.params.key), "results", snakemake.output[0], report)

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from fedscan.stages import learners
-from fedscan.stages.job import job, refuse_future
+from fedscan.experiments.bounds import learners
+from fedscan.pipeline.runner import job, refuse_future
 
 with job(snakemake.log[0]) as report:
     refuse_future(snakemake.input)

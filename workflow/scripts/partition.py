@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from fedscan.stages import partition
-from fedscan.stages.job import job
+from fedscan.experiments.corpus import partition
+from fedscan.pipeline.runner import job
 
 with job(snakemake.log[0]) as report:
     tokens = str(Path(snakemake.input.manifest).parent)

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from fedscan.stages import practice
-from fedscan.stages.job import job
+from fedscan.experiments.comparison import practice
+from fedscan.pipeline.runner import job
 
 with job(snakemake.log[0]) as report:
     compared, folder = (str(Path(f).parent) for f in (snakemake.input.table, snakemake.output.table))

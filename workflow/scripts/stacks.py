@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from fedscan.stages import stacks
-from fedscan.stages.job import job
+from fedscan.experiments.bounds import stacks
+from fedscan.pipeline.runner import job
 
 with job(snakemake.log[0]) as report:
     teachers = str(Path(snakemake.input[0]).parent)

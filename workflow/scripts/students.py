@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from fedscan.stages import students
-from fedscan.stages.job import job, refuse_future
+from fedscan.experiments.students import training as students
+from fedscan.pipeline.runner import job, refuse_future
 
 with job(snakemake.log[0]) as report:
     refuse_future(snakemake.input)

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from fedscan.stages import task_data
-from fedscan.stages.job import job
+from fedscan.experiments.merging import tasks as task_data
+from fedscan.pipeline.runner import job
 
 with job(snakemake.log[0]) as report:
     folder = str(Path(snakemake.output.examples).parent)

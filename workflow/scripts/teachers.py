@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from fedscan.stages import teachers
-from fedscan.stages.job import job
+from fedscan.experiments.teachers import teachers
+from fedscan.pipeline.runner import job
 
 with job(snakemake.log[0]) as report:
     folder = str(Path(snakemake.output.teachers).parent)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fedscan.io.all_tables import arrow_schema
 from fedscan.io.atomic import replacing
 from fedscan.io.provenance import canonical_json
-from fedscan.io.tables import arrow_schema
 
 if TYPE_CHECKING:
     import pandas as pd

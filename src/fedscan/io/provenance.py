@@ -70,7 +70,7 @@ def code_fingerprint(entry: str, choices: Mapping[str, str] | None = None) -> st
     modules) would make every member depend on every other; ``choices`` names the one member used.
 
     Args:
-        entry: dotted module name, e.g. ``"fedscan.stages.federated"``.
+        entry: dotted module name, e.g. ``"fedscan.experiments.comparison.training"``.
         choices: registry package -> the member whose code counts.
 
     Returns:

@@ -1,0 +1,5 @@
+"""``python -m fedscan.cli.app``."""
+
+from fedscan.cli.app import app
+
+app()

@@ -1,0 +1,262 @@
+"""The command line: one run without Snakemake, the run table, schemas, and a look at the data."""
+
+import itertools
+import json
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fedscan.config import files as config_files
+from fedscan.config.compose import Config
+from fedscan.experiments.comparison import grid
+from fedscan.experiments.students import grid as student_grid
+from fedscan.io.all_tables import TABLES
+from fedscan.io.provenance import code_fingerprint
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Federated learning of selective state-space models. The whole study is run by Snakemake"
+    " ('snakemake --cores all'); these commands look at its parts.",
+)
+data_app = typer.Typer(no_args_is_help=True, help="Look at the text before training on it.")
+app.add_typer(data_app, name="data")
+
+DEFAULT = Path("config/config.yaml")
+Configs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--config",
+        "-c",
+        help="Configuration file that overrides config/config.yaml; may be given several times.",
+    ),
+]
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Print bad input as one line each and exit with 1."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        print(f"fedscan: error: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+def _load(files: list[Path] | None) -> dict[str, Any]:
+    base = [DEFAULT] if DEFAULT.exists() else []
+    if not base and not files:
+        raise ValueError(f"{DEFAULT} not found: run in the project's folder or give --config")
+    return config_files.load([*base, *(files or [])]).model_dump(mode="json")
+
+
+@app.command("grid")
+def show_grid(
+    config: Configs = None,
+    runs: Annotated[bool, typer.Option("--runs", help="List every run, one line each.")] = False,
+) -> None:
+    """Show the runs a configuration asks for: jobs, values and seeds per algorithm."""
+    with _one_line_errors():
+        loaded = _load(config)
+        table = grid.runs(loaded["studies"])
+        students = student_grid.student_runs(loaded["synthetic"])
+    if runs:
+        for run in table:
+            print(f"{grid.job_path(run.job)}\t{run.value}\t{','.join(run.studies)}")
+        for cell, members in students.items():
+            for member in members:
+                path = f"students/{student_grid.cell_path(cell)}"
+                print(f"{path}\t{member.name}\t{','.join(member.studies)}")
+        return
+    view = Table("algorithm", "jobs", "values", "runs")
+    for name in sorted({run.job.algorithm for run in table}):
+        mine = [run for run in table if run.job.algorithm == name]
+        counts = (len({r.job for r in mine}), len({r.value for r in mine}), len(mine))
+        view.add_row(name, *map(str, counts))
+    view.add_section()
+    view.add_row("all", str(len({r.job for r in table})), "", str(len(table)))
+    Console().print(view)
+    synthetic = loaded["synthetic"]
+    teachers = math.prod(len(synthetic[name]) for name in ("d_input", "d_state", "rhos"))
+    learners = teachers * len(synthetic["learners"]["seeds"])
+    print(
+        f"Synthetic study: {teachers} teachers, {learners} learners,"
+        f" {sum(map(len, students.values()))} federated runs on {len(students)} datasets"
+    )
+
+
+@app.command("schema")
+def show_schema(
+    name: Annotated[
+        str, typer.Argument(help="'config' for the configuration's JSON schema, or a table's name.")
+    ] = "",
+) -> None:
+    """Describe the configuration or a result table: columns, types, units, meanings."""
+    if name == "config":
+        print(json.dumps(Config.model_json_schema(), indent=2))
+        return
+    if name not in TABLES:
+        names = ", ".join(TABLES)
+        print(f"Tables: {names}. Use 'fedscan schema TABLE' or 'fedscan schema config'.")
+        if name:
+            print(f"fedscan: error: no table {name!r}", file=sys.stderr)
+            raise typer.Exit(1)
+        return
+    view = Table("column", "type", "unit", "meaning", title=name)
+    for column in TABLES[name]:
+        dtype = f"{column.dtype}{' or null' if column.nullable else ''}"
+        view.add_row(column.name, dtype, column.unit, column.meaning)
+    Console().print(view)
+
+
+@data_app.command("inspect")
+def inspect_data(config: Configs = None) -> None:
+    """Read the configured source once and show records, drops and token statistics per domain.
+
+    Reads as much as a run would: until every domain has enough tokens. Nothing is written.
+    """
+    # Imported here: reading the data needs more than the other commands.
+    from fedscan.experiments.corpus.inspection import inspect
+
+    with _one_line_errors():
+        found = inspect(_load(config))
+    view = Table("domain", "outcome", "records", title=f"records of source {found.source!r}")
+    for (domain, outcome), count in found.outcomes.items():
+        view.add_row(domain or "-", outcome, f"{count:,}")
+    Console().print(view)
+    titles = ("domain", "documents", "tokens", "median", "95%", "longest", "distinct", "pool")
+    view = Table(*titles, title=f"tokens ({found.tokenizer}); pool: sequences a domain offers")
+    for domain, row in found.domains.items():
+        view.add_row(domain, *(f"{value:,}" for value in row))
+    Console().print(view)
+
+
+@app.command("run")
+def run_one(
+    algorithm: Annotated[str, typer.Argument(help="Algorithm, e.g. fedprox.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for everything made.")],
+    config: Configs = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Hyperparameter, e.g. mu=0.001; default: the grid's first."),
+    ] = None,
+    setting: Annotated[str | None, typer.Option(help="Domain assignment; default: first.")] = None,
+    beta: Annotated[float | None, typer.Option(help="Heterogeneity; default: first.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Root seed; default: first.")] = None,
+) -> None:
+    """Train one federated run without Snakemake; what is not given comes from the configuration.
+
+    Everything is written below OUTPUT. The same command continues an interrupted run.
+    """
+    # Imported here: torch takes seconds to load.
+    from fedscan.cli.single_run import single_run
+    from fedscan.pipeline.runner import job
+
+    with _one_line_errors():
+        settings = _load(config)
+        chosen = _one_run(settings, algorithm, value or [], setting, beta, seed)
+    choices = {"fedscan.federated.algorithms": chosen.job.algorithm}
+    code = code_fingerprint("fedscan.experiments.comparison.training", choices)
+    with job(output / "run.log", echo=True) as report:
+        text = single_run(settings, chosen, code, output, report)
+    print(text)
+
+
+Results = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
+
+
+@app.command("plan")
+def show_plan(
+    config: Configs = None,
+    cores: Annotated[int | None, typer.Option(min=1, help="CPU cores; default: all.")] = None,
+    measure: Annotated[
+        bool, typer.Option(help="Measure step times here (seconds to minutes) and add them up.")
+    ] = True,
+) -> None:
+    """Show what a run here would do and why, and what it would cost in hours and disk space."""
+    # Imported here: torch takes seconds to load.
+    from fedscan.cli import views as cli_views
+
+    with _one_line_errors():
+        loaded = _load(config)
+        text = cli_views.plan(loaded, [str(f) for f in config or []], cores, measure)
+    Console().print(text)
+
+
+@app.command("status")
+def show_status(config: Configs = None, results: Results = Path("results")) -> None:
+    """Show what is done, running, failed and missing, the time left and the last error."""
+    from fedscan.cli import views as cli_views
+
+    with _one_line_errors():
+        text = cli_views.status(_load(config), results)
+    Console().print(text)
+
+
+@app.command("preview")
+def preview(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for tables and page.")],
+    config: Configs = None,
+    results: Results = Path("results"),
+) -> None:
+    """Make tables, figures and the page from the runs that are there, while others still run.
+
+    Runs made under another configuration are left out; what is missing is named.
+    """
+    from fedscan.pipeline.runner import job
+    from fedscan.views.preview import preview as make
+    from fedscan.views.preview import refuse_own_folder
+
+    with _one_line_errors():
+        loaded = _load(config)
+        refuse_own_folder(results, output)
+    with job(output / "preview.log", echo=True) as report:
+        make(loaded, results, output, report)
+
+
+def _one_run(
+    settings: dict[str, Any],
+    algorithm: str,
+    values: list[str],
+    setting: str | None,
+    beta: float | None,
+    seed: int | None,
+) -> grid.Run:
+    """Return the configuration's first run of the algorithm, changed as asked, validated again."""
+    name, study = next(iter(settings["studies"].items()))
+    axes = {"settings": setting, "betas": beta, "seeds": seed}
+    study = {key: entry[:1] if isinstance(entry, list) else entry for key, entry in study.items()}
+    study |= {key: [entry] for key, entry in axes.items() if entry is not None}
+    lists = dict(study["hyperparameters"].get(algorithm) or {})
+    lists = {key: entries[:1] for key, entries in lists.items()}
+    given: set[str] = set()
+    for text in values:
+        key, _, number = text.partition("=")
+        if key in given:
+            raise ValueError(f"--set {key}: given twice; one run has one value")
+        given.add(key)
+        lists[key] = [_number(number)]
+    study |= {"algorithms": [algorithm], "hyperparameters": {algorithm: lists}}
+    roles = settings["analysis"] | {"grid": name, "client_count": None, "backbone": None}
+    valid = config_files.validate({**settings, "studies": {name: study}, "analysis": roles})
+    return next(itertools.chain(grid.runs(valid.model_dump(mode="json")["studies"])))
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,1 @@
+"""The typed configuration: sections, rules between keys, reading of files."""

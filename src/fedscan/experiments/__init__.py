@@ -1,0 +1,1 @@
+"""The experiments, one room each; the list of them is in ``registry``."""

@@ -1,0 +1,1 @@
+"""Closed-form bounds against gradients and curvature measured on the teachers' datasets."""

@@ -1,0 +1,1 @@
+"""Federated algorithms compared on Mamba2 language models."""

@@ -1,0 +1,124 @@
+"""What theory expects of each algorithm, and whether it happened (paper, Table 2).
+
+-1: lower perplexity than FedAvg, 0: similar, +1: higher. The paper prints expectations at beta 0
+and 1; which of them holds in between is the caller's choice.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from fedscan.analysis.intervals import ENOUGH, RESAMPLES, SEED, Estimate
+
+EXPECTED = {
+    "fedprox": (-1, -1),
+    "scaffold": (1, -1),
+    "feddyn": (-1, -1),
+    "fedalign": (0, 0),
+    "fedsam": (0, 0),
+    "fedexp": (0, 1),
+    "diloco": (1, 1),
+    "fedadam": (1, 1),
+}
+
+
+def expectation(algorithm: str, beta: float, between: str) -> float:
+    """Return the expected sign of an algorithm's change against FedAvg.
+
+    Args:
+        algorithm: registry name, not fedavg.
+        beta: heterogeneity.
+        between: 'homogeneous' or 'heterogeneous': the column that holds for 0 < beta < 1.
+
+    Returns:
+        -1, 0 or +1; NaN for an algorithm that theory says nothing of.
+    """
+    if algorithm not in EXPECTED:
+        return math.nan
+    homogeneous, heterogeneous = EXPECTED[algorithm]
+    if beta in (0, 1):
+        return homogeneous if beta == 0 else heterogeneous
+    return homogeneous if between == "homogeneous" else heterogeneous
+
+
+class Agreement(NamedTuple):
+    """How many observed changes have the expected sign."""
+
+    agreeing: int
+    compared: int
+
+
+def agreement(changes: pd.DataFrame, between: str, similar_percent: float) -> Agreement:
+    """Compare observed changes with expectations.
+
+    Args:
+        changes: columns algorithm, beta, change_percent; one row per case.
+        between: see ``expectation``.
+        similar_percent: a change of at most this many percent counts as similar.
+
+    Returns:
+        Counts over rows with a finite change and an expectation.
+    """
+    rows = changes[np.isfinite(changes["change_percent"].astype(float))]
+    observed = np.sign(rows["change_percent"].astype(float))
+    observed[rows["change_percent"].abs() <= similar_percent] = 0
+    cases = zip(rows["algorithm"], rows["beta"], strict=True)
+    expected = np.array([expectation(algorithm, beta, between) for algorithm, beta in cases], float)
+    known = int(np.isfinite(expected).sum())
+    return Agreement(int((observed.to_numpy() == expected).sum()), known)
+
+
+class Correlation(NamedTuple):
+    """Correlation of expectation and log-perplexity change."""
+
+    pearson: Estimate
+    spearman: float
+    cases: int
+
+
+def correlation(changes: pd.DataFrame, configuration: list[str], between: str) -> Correlation:
+    """Correlate expectations with what happened.
+
+    Args:
+        changes: columns algorithm, beta, log_change and the configuration's; a row per
+            configuration, algorithm and seed.
+        configuration: columns that name a configuration, the unit that is resampled.
+        between: see ``expectation``.
+
+    Returns:
+        Over algorithms with an expectation: Pearson's r with a cluster-bootstrap interval (from ten
+        configurations on), Spearman's rho.
+    """
+    rows = changes[np.isfinite(changes["log_change"].astype(float))]
+    cases = zip(rows["algorithm"], rows["beta"], strict=True)
+    x = np.array([expectation(algorithm, beta, between) for algorithm, beta in cases], float)
+    rows, x = rows[np.isfinite(x)], x[np.isfinite(x)]
+    y = rows["log_change"].to_numpy(float)
+    if len(rows) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        nothing = Estimate(np.nan, np.nan, np.nan)
+        return Correlation(nothing, np.nan, len(rows))
+    names = rows[configuration].astype(str).agg("|".join, axis=1).to_numpy()
+    return Correlation(_pearson(x, y, names), float(stats.spearmanr(x, y).statistic),
+                       len(rows))  # fmt: skip
+
+
+def _pearson(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> Estimate:
+    names, index = np.unique(groups, return_inverse=True)
+    sums = np.zeros((len(names), 6))
+    np.add.at(sums, index, np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1))
+    centre = float(_r(sums.sum(axis=0)))
+    if len(names) < ENOUGH:
+        return Estimate(centre, np.nan, np.nan)
+    share = np.full(len(names), 1 / len(names))
+    counts = np.random.default_rng(SEED).multinomial(len(names), share, RESAMPLES)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        resampled = _r((counts @ sums).T)
+    return Estimate(centre, *map(float, np.nanpercentile(resampled, [2.5, 97.5])))
+
+
+def _r(sums: np.ndarray) -> np.ndarray:
+    n, x, y, xx, xy, yy = sums
+    return np.asarray((n * xy - x * y) / np.sqrt((n * xx - x * x) * (n * yy - y * y)))

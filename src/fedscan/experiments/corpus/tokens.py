@@ -1,0 +1,145 @@
+"""Stage ``tokens``: records -> documents -> packed sequences per domain, with a manifest."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedscan import seeds
+from fedscan.data.collect import Collected, collect
+from fedscan.data.packing import Packed, split_and_pack
+from fedscan.data.partition import exact
+from fedscan.data.sources import SOURCES, local
+from fedscan.data.tokenizer import Tokenizer
+from fedscan.data.tokenizers import TOKENIZERS
+from fedscan.experiments.corpus import interrupted as bucket_state
+from fedscan.experiments.corpus.sequences import sequence_table
+from fedscan.io import atomic, parquet
+from fedscan.io.provenance import digest, versions
+from fedscan.pipeline.runner import Log
+
+CHECKPOINT = "interrupted.safetensors"
+
+
+def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
+    """Write the token tables of every domain, the record counts and the manifest.
+
+    Args:
+        settings: sections ``data``, ``tokenizer``, ``partition`` and the list ``domains``.
+        folder: receives domain=<name>/{train,validation}.parquet, documents.parquet and
+            manifest.json.
+        report: the job's log.
+
+    Raises:
+        ValueError: if the input is damaged or a domain has too little text.
+    """
+    data, partition = settings["data"], settings["partition"]
+    name = settings["tokenizer"]["name"]
+    tokenizer = TOKENIZERS[name](**settings["tokenizer"].get(name, {}))
+    length, limit = partition["sequence_length"], partition["sequences_per_client"]
+    # Validation may overshoot its share by one document; training must not lack it.
+    quota = limit * length + data["max_tokens_per_document"] + 1
+    collected = _collect(settings, tokenizer, quota, Path(folder, CHECKPOINT), report)
+    share = exact(partition["train_val_split"])
+    manifest = _head(settings, tokenizer, collected)
+    provenance = {"settings": _without_paths(settings), "versions": versions()}
+    for domain in settings["domains"]:
+        documents = collected.documents[domain]
+        stream = seeds.generator(data["seed"], "document order", domain)
+        packed = split_and_pack(documents, length, tokenizer.eos, share, limit, stream)
+        if not len(packed.train) or not len(packed.validation):
+            raise ValueError(_too_little(domain, documents, length, float(share), collected))
+        manifest["domains"][domain] = _write_domain(folder, domain, documents, packed, provenance)
+        report(f"{domain}: {manifest['domains'][domain]}")
+    rows = [
+        {"domain": domain, "outcome": outcome, "records": count}
+        for (domain, outcome), count in collected.outcomes.items()
+    ]
+    parquet.write(f"{folder}/documents.parquet", "documents", rows, provenance)
+    atomic.write_text(f"{folder}/manifest.json", json.dumps(manifest, indent=2, sort_keys=True))
+    Path(folder, CHECKPOINT).unlink(missing_ok=True)
+
+
+def _collect(
+    settings: Mapping[str, Any], tokenizer: Tokenizer, quota: int, path: Path, report: Log
+) -> Collected:
+    """Read the source once, going on where an interrupted preparation left off."""
+    data, source = settings["data"], settings["data"]["source"]
+    identity = digest(settings)
+    position, start = bucket_state.restore(path, identity, settings["domains"], report)
+    records = SOURCES[source](settings["domains"], data["seed"], position, **data.get(source, {}))
+    collected = collect(
+        records,
+        tokenizer,
+        data["max_tokens_per_document"],
+        quota,
+        start,
+        lambda place, so_far: bucket_state.store(path, identity, place.state, so_far),
+    )
+    return collected._replace(outcomes=Counter(dict(sorted(collected.outcomes.items()))))
+
+
+def _head(
+    settings: Mapping[str, Any], tokenizer: Tokenizer, collected: Collected
+) -> dict[str, Any]:
+    return {
+        "source": settings["data"]["source"],
+        "seed": settings["data"]["seed"],
+        "files": _files(settings["data"]),
+        "dataset": settings["data"].get("huggingface"),
+        "tokenizer": tokenizer.name,
+        "tokenizer_sha256": tokenizer.sha256,
+        "vocab_size": tokenizer.vocab_size,
+        "eos": tokenizer.eos,
+        "sequence_length": settings["partition"]["sequence_length"],
+        "records": {f"{d or '-'}: {o}": n for (d, o), n in collected.outcomes.items()},
+        "domains": {},
+    }
+
+
+def _files(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Name files by name and size, not by folder: bytes must not depend on where they lie."""
+    found = local.find_files(data["local"]["paths"]) if data["source"] == "local" else []
+    return [{"name": file.name, "bytes": file.stat().st_size} for file in found]
+
+
+def _without_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in settings.items() if key not in ("data", "tokenizer")}
+    kept["data"] = {k: v for k, v in settings["data"].items() if k != "local"}
+    return {**kept, "tokenizer": settings["tokenizer"]["name"]}
+
+
+def _write_domain(
+    folder: str,
+    domain: str,
+    documents: list[np.ndarray],
+    packed: Packed,
+    provenance: Mapping[str, Any],
+) -> dict[str, Any]:
+    counts: dict[str, Any] = {
+        "documents": len(documents),
+        "tokens": sum(map(len, documents)),
+        "pool": len(packed.train) + len(packed.validation),
+    }
+    for split, sequences in packed._asdict().items():
+        table = sequence_table(sequences, {"sequence": np.arange(len(sequences))})
+        parquet.write(f"{folder}/domain={domain}/{split}.parquet", "tokens", table, provenance)
+        counts[split] = len(sequences)
+        counts[f"{split}_sha256"] = hashlib.sha256(sequences.tobytes()).hexdigest()
+    return counts
+
+
+def _too_little(
+    domain: str, documents: list[np.ndarray], length: int, share: float, collected: Collected
+) -> str:
+    seen = {o: n for (d, o), n in collected.outcomes.items() if d in ("", domain)}
+    return (
+        f"domain {domain!r}: {len(documents)} usable documents with {sum(map(len, documents))}"
+        f" tokens are too few for one training and one validation sequence of {length} tokens, if"
+        f" training takes {share:g} of them (partition.train_val_split);"
+        f" records seen: {seen or 'none'}"
+    )

@@ -1,0 +1,1 @@
+"""One-shot merging of task specialists."""

@@ -1,0 +1,94 @@
+"""Stage ``merging_base``: the model all specialists start from, in one format."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from fedscan.data.tokenizers import TOKENIZERS
+from fedscan.io import checkpoints, parquet
+from fedscan.io.provenance import versions
+from fedscan.models.language_model import Architecture
+from fedscan.models.pretrained import parameters
+from fedscan.params.algebra import Params
+from fedscan.pipeline.model_files import DTYPES, WEIGHTS, from_pretrained, sha256, write_base
+from fedscan.pipeline.runner import Log
+
+FEDERATED = "federated"
+
+
+class Base(NamedTuple):
+    """A base model, and the run it comes from, if any."""
+
+    shape: Architecture
+    params: Params
+    selected: str = ""
+    val_ppl_last10: float | None = None
+
+
+def run(settings: Mapping[str, Any], federated: str, folder: str, report: Log) -> None:
+    """Write a base as config.json and model.safetensors, and a table of its facts.
+
+    Args:
+        settings: ``origin`` ('federated', a folder or a hub id), ``precision``, the section
+            ``tokenizer``, and for 'federated' the paths of the training ``jobs``.
+        federated: folder of the training jobs.
+        folder: receives config.json, model.safetensors and base.parquet.
+        report: the job's log.
+
+    Raises:
+        ValueError: if there is no such model, or its vocabulary is smaller than the tokenizer's.
+    """
+    origin, precision = settings["origin"], settings["precision"]
+    if origin == FEDERATED:
+        base = _best_federated(settings["jobs"], Path(federated), precision)
+        report(f"best of the federated runs: {base.selected}, {base.val_ppl_last10:.3f}")
+    else:
+        base = Base(*from_pretrained(origin, precision))
+    name = settings["tokenizer"]["name"]
+    needed = TOKENIZERS[name](**settings["tokenizer"].get(name, {})).vocab_size
+    rows = base.shape.padded_vocab_size
+    if rows < needed:
+        raise ValueError(
+            f"{origin}: its embedding has {rows} rows; tokenizer {name!r} needs {needed}"
+        )
+    write_base(Path(folder), base.shape, base.params)
+    facts = {
+        "source": FEDERATED if origin == FEDERATED else Path(origin).name,
+        "selected": base.selected,
+        "val_ppl_last10": base.val_ppl_last10,
+        "parameters": sum(tensor.numel() for tensor in base.params.values()),
+        "precision": precision,
+        "tokenizer": name,
+        "vocab_size": rows,
+        "sha256": sha256(Path(folder, WEIGHTS)),
+    }
+    provenance = {"architecture": base.shape._asdict(), "versions": versions()}
+    parquet.write(f"{folder}/base.parquet", "merging_base", [facts], provenance)
+    report(f"{facts['parameters']:,} parameters")
+
+
+def _best_federated(jobs: Sequence[str], folder: Path, precision: str) -> Base:
+    """Return the global model with the lowest last-10 validation perplexity of all runs."""
+    found = []
+    for path in jobs:
+        for row in parquet.read(folder / path / "runs.parquet", "runs").to_pylist():
+            if row["status"] == "completed":
+                found.append((row["val_ppl_last10"], path, row["value"]))
+    if not found:
+        raise ValueError(f"{folder}: no completed run whose model could be a base for merging")
+    # Equal perplexities: the first path, then the first value.
+    perplexity, path, value = min(found)
+    file = folder / path / "models" / f"{value}.safetensors"
+    if not file.is_file():
+        raise ValueError(
+            f"{file}: no such model; set workflow.keep_final_model and delete {folder / path} to"
+            " train it again"
+        )
+    arrays, facts = checkpoints.load(file)
+    fields = {name: facts[name] for name in Architecture._fields}
+    shape = Architecture(**fields | {"attention_layers": tuple(fields["attention_layers"])})
+    state = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    params = parameters(state, shape, DTYPES[precision], str(file))
+    return Base(shape, params, f"{path}/{value}", perplexity)

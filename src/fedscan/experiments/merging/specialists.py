@@ -1,0 +1,255 @@
+"""Stage ``specialists``: fine-tune a base on one task, once per proximal coefficient.
+
+Each coefficient has one checkpoint file, replaced after every epoch; it carries parameters,
+moments and rows. A kill between any two writes loses at most one epoch and changes no byte.
+"""
+
+import math
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedscan.experiments.comparison.grid import label
+from fedscan.experiments.merging.grid import model_file
+from fedscan.experiments.merging.inputs import read_task
+from fedscan.io import checkpoints, parquet
+from fedscan.io.provenance import digest, versions
+from fedscan.models.pretrained import empty_model
+from fedscan.params.algebra import Params, norm, subtract
+from fedscan.pipeline.gpu_lease import require_device
+from fedscan.pipeline.model_files import DTYPES, WEIGHTS, read_base, sha256, write_model
+from fedscan.pipeline.preemption import stop_if_asked
+from fedscan.pipeline.runner import Log, keep_freed_memory
+from fedscan.problems.classification import Classifier
+from fedscan.problems.fine_tuning import (
+    Diverged,
+    EpochResult,
+    Recipe,
+    TrainingState,
+    batches,
+    initial_state,
+    train_epoch,
+)
+
+TREES = ("params", "first", "second")
+Rows = list[dict[str, Any]]
+
+
+def run(
+    settings: Mapping[str, Any],
+    base: str,
+    examples: str,
+    folder: str,
+    checkpoint_folder: str,
+    report: Log,
+) -> None:
+    """Train every coefficient that is not in the table yet, and write the table.
+
+    Args:
+        settings: ``task``, ``seed``, section ``fine_tuning`` (with ``mus`` and
+            ``checkpoint_epochs``), ``batch_size``, ``precision``, ``device``, ``threads``,
+            ``rerun_on_code_change`` and the ``code`` fingerprint.
+        base: folder of the base model.
+        examples: folder of the training examples.
+        folder: receives specialists.parquet and models/.
+        checkpoint_folder: holds the job's checkpoints while it runs.
+        report: the job's log.
+    """
+    require_device(settings["device"], "merging")
+    torch.set_num_threads(settings["threads"])
+    keep_freed_memory()
+    bench = _Bench(settings, Path(base), Path(examples))
+    rows: Rows = []
+    for mu in settings["fine_tuning"]["mus"]:
+        found = _kept(bench, mu, Path(folder), report)
+        if found is None:
+            path = Path(checkpoint_folder, f"mu={label(mu)}.safetensors")
+            found = _train(bench, mu, path, Path(folder), report)
+        rows += found
+    provenance = {
+        "settings": {k: v for k, v in settings.items() if k != "rerun_on_code_change"},
+        "base": bench.base_sha256,
+        "versions": versions(),
+    }
+    parquet.write(f"{folder}/specialists.parquet", "specialists", rows, provenance)
+    shutil.rmtree(checkpoint_folder, ignore_errors=True)
+
+
+class _Bench:
+    """What all coefficients of a job share: data, base, identity."""
+
+    def __init__(self, settings: Mapping[str, Any], base: Path, examples: Path) -> None:
+        self.settings = settings
+        self.shape, stored = read_base(base)
+        self.base_sha256 = sha256(base / WEIGHTS)
+        self.task, self.data_sha256 = read_task(examples, self.shape.padded_vocab_size)
+        model = empty_model(self.shape)
+        self.classifier = Classifier(model, settings["precision"], settings["device"])
+        self.base = self.classifier.place(stored)
+        self.last_epoch = max(settings["fine_tuning"]["checkpoint_epochs"])
+
+    def recipe(self, mu: float) -> Recipe:
+        own = self.settings["fine_tuning"]
+        fields = {name: own[name] for name in Recipe._fields if name in own}
+        return Recipe(**fields, batch_size=self.settings["batch_size"], mu=mu)
+
+    def identity(self, mu: float) -> dict[str, str]:
+        """Return what a row must match to be kept: configuration, data, base and code."""
+        chosen = ("task", "seed", "precision", "device", "threads")
+        facts = [self.settings[name] for name in chosen]
+        parts = [*facts, self.recipe(mu)._asdict(), self.base_sha256, self.data_sha256]
+        return {"config_hash": digest(parts), "code_hash": self.settings["code"]}
+
+    def matches(self, found: Mapping[str, Any], mu: float) -> bool:
+        wanted = self.identity(mu)
+        keys = ["config_hash"]
+        if self.settings["rerun_on_code_change"]:
+            keys.append("code_hash")
+        return all(found[key] == wanted[key] for key in keys)
+
+
+def _kept(bench: _Bench, mu: float, folder: Path, report: Log) -> Rows | None:
+    """Return a coefficient's rows of an earlier run of this job, if they and the models hold."""
+    path = folder / "specialists.parquet"
+    if not path.exists():
+        return None
+    try:
+        rows = parquet.read(path, "specialists").to_pylist()
+    except ValueError as error:
+        report(f"earlier results are not usable and are recomputed: {error}")
+        return None
+    mine = [row for row in rows if row["mu"] == mu and bench.matches(row, mu)]
+    wanted = set(bench.settings["fine_tuning"]["checkpoint_epochs"])
+    there = {row["epoch"] for row in mine if row["status"] == "failed" or _whole(row, folder)}
+    if not wanted <= there:
+        return None
+    report(f"mu={label(mu)}: already in the table")
+    # What an earlier list of checkpoint epochs kept beyond the present one is not named.
+    unnamed = {"model_file": None, "model_sha256": None}
+    rows_now = [row for row in mine if row["epoch"] <= bench.last_epoch]
+    return [row if row["epoch"] in wanted else row | unnamed for row in rows_now]
+
+
+def _whole(row: Mapping[str, Any], folder: Path) -> bool:
+    if row["model_file"] is None:
+        return False
+    path = folder / row["model_file"]
+    return path.is_file() and sha256(path) == row["model_sha256"]
+
+
+def _train(bench: _Bench, mu: float, path: Path, folder: Path, report: Log) -> Rows:
+    """Train one coefficient from its checkpoint, if there is a valid one, to the end."""
+    recipe, task, seed = bench.recipe(mu), bench.settings["task"], bench.settings["seed"]
+    identity = bench.identity(mu)
+    state, rows = _restore(path, bench, identity, report)
+    examples = len(bench.task.targets)
+    while state.epoch < bench.last_epoch and not any(r["status"] == "failed" for r in rows):
+        epoch = state.epoch + 1
+        plan = batches(examples, recipe.batch_size, seed, task, epoch)
+        try:
+            result = train_epoch(bench.classifier, bench.task, bench.base, recipe, state, plan)
+        except Diverged as failure:
+            rows += _failed(bench, mu, epoch, failure, identity)
+            report(f"FAILED: mu={label(mu)}: {failure}")
+            break
+        rows.append(_row(bench, mu, result, folder, identity))
+        state = result.state
+        _store(path, state, rows, identity)
+        text = f"mu={label(mu)}: epoch {epoch}/{bench.last_epoch}: loss {result.train_loss:.4f}"
+        report(text)
+        report.advance(f"{task} mu={label(mu)}", epoch, bench.last_epoch, text)
+        stop_if_asked()
+    return rows
+
+
+def _row(
+    bench: _Bench, mu: float, result: EpochResult, folder: Path, identity: Mapping[str, str]
+) -> dict[str, Any]:
+    """Keep the model, if the epoch is one of the checkpoints, and return the epoch's row."""
+    state, file, found = result.state, None, None
+    if state.epoch in bench.settings["fine_tuning"]["checkpoint_epochs"]:
+        file = model_file(mu, state.epoch)
+        dtype = DTYPES[bench.settings["precision"]]
+        write_model(folder / file, {name: t.to(dtype) for name, t in state.params.items()})
+        found = sha256(folder / file)
+    return {
+        "mu": mu,
+        "epoch": state.epoch,
+        "status": "completed",
+        "failure": None,
+        "failed_step": None,
+        "examples": len(bench.task.targets),
+        "steps": result.steps,
+        "train_loss": result.train_loss,
+        "gradient_norm": result.gradient_norm,
+        "clipped_steps": result.clipped_steps,
+        "displacement": norm(subtract(state.params, bench.base)),
+        "model_file": file,
+        "model_sha256": found,
+        **identity,
+    }
+
+
+def _failed(
+    bench: _Bench, mu: float, first: int, failure: Diverged, identity: Mapping[str, str]
+) -> Rows:
+    """Return rows of the epochs that a failure leaves without a model."""
+    numbers = dict.fromkeys(("train_loss", "gradient_norm", "displacement"), math.nan)
+    return [
+        {
+            "mu": mu,
+            "epoch": epoch,
+            "status": "failed",
+            "failure": str(failure),
+            "failed_step": failure.step,
+            "examples": len(bench.task.targets),
+            "steps": failure.step,
+            "clipped_steps": 0,
+            "model_file": None,
+            "model_sha256": None,
+            **numbers,
+            **identity,
+        }
+        for epoch in range(first, bench.last_epoch + 1)
+    ]
+
+
+def _restore(
+    path: Path, bench: _Bench, identity: Mapping[str, str], report: Log
+) -> tuple[TrainingState, Rows]:
+    start = initial_state(bench.base)
+    if not path.exists():
+        return start, []
+    try:
+        arrays, record = checkpoints.load(path)
+    except ValueError as error:
+        report(f"starting over: {error}")
+        return start, []
+    if record["identity"] != dict(identity):
+        report(f"starting over: {path.name} was made under another configuration, data or code")
+        return start, []
+    report(f"resuming after epoch {record['epoch']}")
+    trees = [_tree(arrays, tree, bench.base) for tree in TREES]
+    return TrainingState(record["epoch"], *trees), record["rows"]
+
+
+def _tree(arrays: Mapping[str, np.ndarray], tree: str, like: Params) -> Params:
+    # Copies in torch's own, aligned memory: matrix products may round differently elsewhere.
+    return {
+        name: torch.from_numpy(arrays[f"{tree}/{name}"]).clone().to(tensor.device)
+        for name, tensor in like.items()
+    }
+
+
+def _store(path: Path, state: TrainingState, rows: Rows, identity: Mapping[str, str]) -> None:
+    arrays = {
+        f"{tree}/{name}": tensor.detach().cpu().numpy()
+        for tree, params in zip(TREES, state[1:], strict=True)
+        for name, tensor in params.items()
+    }
+    record = {"epoch": state.epoch, "identity": dict(identity), "rows": rows}
+    checkpoints.save(path, arrays, record)

@@ -1,0 +1,63 @@
+"""Stage ``task_data``: labelled records -> one seeded choice of examples as token ids."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedscan.data.prompts import choose, encode_prompt, label_ids, layout
+from fedscan.data.tasks import TASK_SOURCES
+from fedscan.data.tasks.definition import Example, Pool, definitions
+from fedscan.data.tokenizers import TOKENIZERS
+from fedscan.io import parquet
+from fedscan.io.provenance import versions
+from fedscan.pipeline.runner import Log
+
+
+def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
+    """Write the examples and labels of one task and subset.
+
+    Args:
+        settings: ``task``, ``split`` ('train' or 'evaluation'), ``seed`` and ``cap`` of the
+            choice, ``source`` and ``own`` (that source's keys), ``max_tokens``,
+            ``reserved_tokens`` and the section ``tokenizer``; the workflow adds the task's
+            ``definition``, so that a changed prompt is a changed setting.
+        folder: receives examples.parquet and labels.parquet.
+        report: the job's log.
+
+    Raises:
+        ValueError: if a record is not one of the task's, or prompts cannot be made to fit.
+    """
+    task = definitions()[settings["task"]]
+    name = settings["tokenizer"]["name"]
+    tokenizer = TOKENIZERS[name](**settings["tokenizer"].get(name, {}))
+    room = layout(task, tokenizer.encode, settings["max_tokens"], settings["reserved_tokens"])
+    pool = TASK_SOURCES[settings["source"]](task, settings["split"], **settings["own"])
+    chosen = choose(pool, settings["cap"], settings["seed"], task.name, settings["split"])
+    rows = []
+    for index, source_row in enumerate(chosen.tolist()):
+        example = _example(pool, source_row)
+        prompt = encode_prompt(task, example.fields, tokenizer.encode, room)
+        facts = {"example": index, "source_row": source_row, "label": example.label}
+        rows.append({**facts, "truncated": prompt.truncated, "prompt": prompt.ids.tolist()})
+    labels = [
+        {"label": index, "word": label.word, "name": label.name, "ids": ids.tolist()}
+        for index, (label, ids) in enumerate(
+            zip(task.labels, label_ids(task, tokenizer.encode), strict=True)
+        )
+    ]
+    provenance = {"settings": _without_paths(settings), "versions": versions()}
+    parquet.write(f"{folder}/labels.parquet", "task_labels", labels, provenance)
+    parquet.write(f"{folder}/examples.parquet", "task_examples", rows, provenance)
+    cut = sum(row["truncated"] for row in rows)
+    report(f"{task.name}: {len(rows)} of {pool.size} records of {pool.origin}, {cut} cut")
+
+
+def _example(pool: Pool, row: int) -> Example:
+    try:
+        return pool.get(row)
+    except ValueError as error:
+        raise ValueError(f"{error} ({pool.origin})") from None
+
+
+def _without_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop what differs between machines."""
+    return {k: v for k, v in settings.items() if k not in ("own", "tokenizer")}

@@ -1,0 +1,1 @@
+"""Federated learners on the teachers' datasets, where every bound can be evaluated."""

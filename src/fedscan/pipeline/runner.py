@@ -1,0 +1,164 @@
+"""The surroundings of a stage: its log, its errors and its progress on a terminal."""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+from platformdirs import user_cache_path
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fedscan.io.provenance import code_fingerprint
+from fedscan.pipeline.preemption import PREEMPTED, listening
+
+# glibc's malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+
+
+class Log:
+    """Writes dated lines to a job's log file and, when it holds the terminal, shows a live bar."""
+
+    def __init__(self, stream: TextIO, bar: Progress | None, echo: bool) -> None:
+        """Write to ``stream``, and to stderr if ``echo``; ``bar`` is None without a terminal."""
+        self._stream, self._bar, self._echo = stream, bar, echo
+        self._task = None if bar is None else bar.add_task("", total=None, status="")
+
+    def __call__(self, text: str) -> None:
+        """Write one line, flushed, so that the log can be followed."""
+        self._stream.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+        self._stream.flush()
+        if self._echo and self._bar is None:
+            print(text, file=sys.stderr)
+
+    def advance(self, title: str, done: int, total: int, status: str) -> None:
+        """Show ``done`` of ``total`` with a short status on the live bar."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(
+                self._task, description=title, completed=done, total=total, status=status
+            )
+
+
+@contextlib.contextmanager
+def job(log: str | os.PathLike[str], echo: bool = False) -> Iterator[Log]:
+    """Run a stage: log to a file, and turn bad input into one line instead of a traceback.
+
+    Args:
+        log: file of the log; replaced.
+        echo: print the lines to stderr too, where no live bar stands.
+
+    Yields:
+        The job's log.
+
+    Raises:
+        SystemExit: with code 1 after a ValueError or OSError, whose text is logged and printed;
+            with code 75 after SIGTERM, see ``preemption``.
+    """
+    keep_compiled_kernels()
+    with _opened(log) as stream, _live_bar() as bar, listening():
+        report = Log(stream, bar, echo)
+        try:
+            yield report
+        except SystemExit as leaving:
+            if leaving.code == PREEMPTED:
+                report("SIGTERM: stopped after a checkpoint; the next start continues there")
+            raise
+        except (ValueError, OSError) as error:
+            report(traceback.format_exc())
+            print(f"fedscan: error: {error} (details: {log})", file=sys.stderr)
+            raise SystemExit(1) from None
+        except BaseException:
+            report(traceback.format_exc())
+            raise
+
+
+def refuse_future(files: Iterable[str]) -> None:
+    """Stop before any work if an input is dated later than now.
+
+    Snakemake takes a new output that is older than its input for a failure, when the job is done,
+    and deletes it together with the rows that were there before.
+
+    Args:
+        files: the job's inputs.
+
+    Raises:
+        ValueError: names the file.
+    """
+    now = time.time()
+    for file in files:
+        if os.stat(file).st_mtime > now:
+            raise ValueError(
+                f"{file} is dated in the future: a clock is wrong, or was; set it right, then"
+                " 'touch' the file"
+            )
+
+
+def _opened(log: str | os.PathLike[str]) -> TextIO:
+    try:
+        Path(log).parent.mkdir(parents=True, exist_ok=True)
+        return open(log, "w", encoding="utf-8")
+    except OSError as error:
+        print(f"fedscan: error: the log cannot be written: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def keep_compiled_kernels() -> None:
+    """Let Numba keep machine code in the user's cache, in a folder of its own per code version.
+
+    Compiling takes seconds per kernel and shape, every job would do it anew. A folder that the
+    user chose (NUMBA_CACHE_DIR) is left alone; without a writable cache every job compiles.
+    """
+    version = code_fingerprint("fedscan.models.selective_ssm.cpu")
+    folder = user_cache_path("fedscan") / f"kernels-{version}"
+    if "NUMBA_CACHE_DIR" not in os.environ:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return
+        if not os.access(folder, os.W_OK):
+            return
+        os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    if "numba" in sys.modules:  # it read the environment when it was imported
+        sys.modules["numba"].config.reload_config()
+
+
+def keep_freed_memory() -> None:
+    """Let glibc reuse freed tensors instead of returning them to the kernel.
+
+    Every large tensor otherwise costs a page fault per 4 KiB: a quarter of a training step of the
+    paper's model. Changes speed only; other C libraries are left alone.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, 1 << 30)
+        mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+@contextlib.contextmanager
+def _live_bar() -> Iterator[Progress | None]:
+    """Yield a progress bar if stderr is a terminal that no other job draws on, else None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    # Jobs share the terminal: the first to lock the device draws, the others only log.
+    with open(os.ttyname(sys.stderr.fileno()), "w", encoding="utf-8") as terminal:
+        try:
+            fcntl.flock(terminal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield None
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[status]}"),
+        )
+        with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+            yield bar

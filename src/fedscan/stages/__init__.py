@@ -1,1 +1,0 @@
-"""Stages: read inputs, call the core, write tables. Configuration stops here."""

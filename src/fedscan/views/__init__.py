@@ -1,0 +1,1 @@
+"""What looks at all experiments: plan, progress, preview."""

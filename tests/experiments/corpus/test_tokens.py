@@ -1,0 +1,214 @@
+"""Stages tokens and partition: counts, provenance, same bytes, errors."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fedscan.data.sources import huggingface
+from fedscan.experiments.corpus import partition, tokens
+from fedscan.experiments.corpus.sequences import read_clients, sequence_table, to_matrix
+from fedscan.io import parquet
+from tests.experiments import tiny
+
+
+def digest(folder):
+    return {
+        str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()
+    }
+
+
+def test_same_configuration_same_bytes_anywhere(tmp_path):
+    for name in ("here", "some where/else ö"):
+        tiny.prepare(tmp_path / name)
+    assert digest(tmp_path / "here") == digest(tmp_path / "some where/else ö")
+
+
+def test_manifest_has_every_count(prepared):
+    manifest = json.loads(Path(prepared, "../tokens/manifest.json").read_text())
+    assert manifest["source"] == "synthetic"
+    assert manifest["seed"] == 0
+    assert len(manifest["tokenizer_sha256"]) == 64
+    for domain in ("arxiv", "github"):
+        counts = manifest["domains"][domain]
+        assert (counts["train"], counts["validation"], counts["pool"]) == (32, 8, 40)
+        assert counts["documents"] > 0
+        assert counts["tokens"] >= 40 * 32 - counts["documents"]
+        table = parquet.read(Path(prepared, f"../tokens/domain={domain}/train.parquet"), "tokens")
+        assert table.num_rows == 32
+    kept = sum(count for name, count in manifest["records"].items() if name.endswith("kept"))
+    assert kept == sum(d["documents"] for d in manifest["domains"].values())
+
+
+def test_partition_table_matches_the_sequences(prepared):
+    table = parquet.read_frame(Path(prepared, "partition.parquet"), "partition")
+    assert table["count"].sum() == 80
+    for split in ("train", "validation"):
+        held = parquet.read(Path(prepared, f"{split}.parquet"), "sequences").to_pandas()
+        counts = held.groupby(["client", "domain"]).size().to_dict()
+        rows = table[table["split"] == split]
+        assert counts == {
+            (r.client, r.domain): r.count_
+            for r in rows.rename(columns={"count": "count_"}).itertuples()
+        }
+        assert not held.duplicated(["domain", "sequence"]).any()
+
+
+def test_parquet_is_readable_by_others_and_holds_uint16(prepared):
+    schema = pq.read_schema(Path(prepared, "train.parquet"))
+    assert str(schema.field("input_ids").type) == "list<element: uint16>"
+
+
+def test_seed_changes_the_text_and_only_the_seed(tmp_path):
+    other = tiny.TOKENS | {"data": tiny.DATA | {"seed": 1}}
+    tokens.run(tiny.TOKENS, str(tmp_path / "a"), tiny.silent)
+    tokens.run(other, str(tmp_path / "b"), tiny.silent)
+    a, b = (json.loads((tmp_path / n / "manifest.json").read_text()) for n in "ab")
+    assert a["domains"]["arxiv"]["train_sha256"] != b["domains"]["arxiv"]["train_sha256"]
+
+
+def local_settings(paths, **partition_keys):
+    data = tiny.DATA | {"source": "local", "local": {"paths": paths}}
+    sizes = tiny.TOKENS["partition"] | partition_keys
+    return tiny.TOKENS | {"data": data, "partition": sizes}
+
+
+def test_local_files_drops_counted_by_reason(tmp_path):
+    rows = [
+        {"text": f"{i} " + "words of text " * 20, "meta": {"redpajama_set_name": name}}
+        for i in range(30)
+        for name in ("RedPajamaArXiv", "RedPajamaGithub", "RedPajamaC4", "RedPajamaBook")
+    ] + [{"text": "", "meta": {"redpajama_set_name": "RedPajamaArXiv"}}]
+    file = tmp_path / "text.jsonl"
+    file.write_text("\n".join(json.dumps(row) for row in rows))
+    tokens.run(local_settings([str(file)]), str(tmp_path / "out"), tiny.silent)
+    counts = {
+        (r["domain"], r["outcome"]): r["records"]
+        for r in parquet.read(tmp_path / "out/documents.parquet", "documents").to_pylist()
+    }
+    assert counts["arxiv", "kept"] == counts["github", "kept"]
+    assert counts["c4", "dropped: domain not in any setting"] > 0
+    assert counts["", "dropped: domain not used (RedPajamaBook)"] > 0
+    manifest = (tmp_path / "out/manifest.json").read_text()
+    assert json.loads(manifest)["files"] == [{"bytes": file.stat().st_size, "name": "text.jsonl"}]
+    assert str(tmp_path) not in manifest
+    assert str(tmp_path).encode() not in b"".join(digest(tmp_path / "out").values())
+
+
+def test_too_little_text_names_domain_and_counts(tmp_path):
+    file = tmp_path / "text.jsonl"
+    file.write_text(json.dumps({"text": "short", "meta": {"redpajama_set_name": "RedPajamaArXiv"}}))
+    with pytest.raises(ValueError, match="domain 'arxiv': 1 usable documents with 5 tokens"):
+        tokens.run(local_settings([str(file)]), str(tmp_path / "out"), tiny.silent)
+
+
+def test_sequences_are_validated_on_load(tmp_path):
+    ids = np.full((3, 4), 300, dtype=np.uint16)
+    columns = {"client": np.zeros(3, int), "domain": ["c4"] * 3, "sequence": np.arange(3)}
+    table = sequence_table(ids, columns)
+    path = tmp_path / "t.parquet"
+    parquet.write(path, "sequences", table, {})
+    assert read_clients(path, 1, 301)[0].shape == (3, 4)
+    with pytest.raises(ValueError, match="row 0: token id 300 is not below vocab_size 257"):
+        read_clients(path, 1, 257)
+    with pytest.raises(ValueError, match=r"expected sequences of clients 0\.\.1, none of \[1\]"):
+        read_clients(path, 2, 301)
+    with pytest.raises(ValueError, match="no sequences"):
+        to_matrix(table.slice(0, 0), path)
+
+
+def test_a_damaged_token_table_stops_the_partition(prepared, tmp_path):
+    shutil.copytree(Path(prepared, "../tokens"), tmp_path / "tokens")
+    file = tmp_path / "tokens/domain=arxiv/train.parquet"
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(ValueError, match="not a whole Parquet file"):
+        partition.run(tiny.PARTITION, str(tmp_path / "tokens"), str(tmp_path / "out"), tiny.silent)
+
+
+@pytest.mark.parametrize("text", ['{"domains', "{}", '{"domains": {"arxiv": 3}}', "[]"])
+def test_a_damaged_manifest_is_named(prepared, tmp_path, text):
+    shutil.copytree(Path(prepared, "../tokens"), tmp_path / "tokens")
+    (tmp_path / "tokens/manifest.json").write_text(text)
+    with pytest.raises(ValueError, match=r"manifest\.json: damaged"):
+        partition.run(tiny.PARTITION, str(tmp_path / "tokens"), str(tmp_path / "out"), tiny.silent)
+
+
+def test_a_token_table_shorter_than_the_manifest_says_is_named(prepared, tmp_path):
+    shutil.copytree(Path(prepared, "../tokens"), tmp_path / "tokens")
+    folder = tmp_path / "tokens/domain=arxiv"
+    shutil.copy(folder / "validation.parquet", folder / "train.parquet")
+    with pytest.raises(
+        ValueError, match=r"domain=arxiv/train\.parquet: \d+ sequences, and clients"
+    ):
+        partition.run(tiny.PARTITION, str(tmp_path / "tokens"), str(tmp_path / "out"), tiny.silent)
+
+
+def hub_folder(folder, records, shards=3):
+    """A folder laid out like a dataset of the hub: Parquet shards below data/."""
+    (folder / "data").mkdir(parents=True)
+    for shard in range(shards):
+        rows = records[shard::shards]
+        name = folder / f"data/train-{shard:05d}-of-{shards:05d}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows), name, row_group_size=100)
+    return str(folder)
+
+
+def hub_settings(repo):
+    data = tiny.DATA | {
+        "source": "huggingface",
+        "huggingface": {"repo": repo, "revision": None, "split": "train", "retries": 0},
+    }
+    return tiny.TOKENS | {"data": data}
+
+
+def hub_records(count=900):
+    names = ["RedPajamaArXiv", "RedPajamaGithub", "RedPajamaBook"]
+    return [
+        {"text": f"record {i} " * 3, "meta": {"redpajama_set_name": names[i % 3]}}
+        for i in range(count)
+    ]
+
+
+def test_an_interrupted_preparation_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(huggingface, "POSITION_EVERY", 20)
+    settings = hub_settings(hub_folder(tmp_path / "hub", hub_records()))
+    tokens.run(settings, str(tmp_path / "whole"), tiny.silent)
+    original, calls = tokens.bucket_state.store, []
+
+    def interrupted(path, *rest):
+        original(path, *rest)
+        calls.append(path)
+        if len(calls) % 2 == 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(tokens.bucket_state, "store", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tokens.run(settings, str(tmp_path / "cut"), tiny.silent)
+    lines = []
+    monkeypatch.setattr(tokens.bucket_state, "store", original)
+    tokens.run(settings, str(tmp_path / "cut"), lines.append)
+    assert lines[0] == "going on after 40 records"
+    assert digest(tmp_path / "cut") == digest(tmp_path / "whole")
+
+
+def test_a_preparation_of_another_configuration_starts_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(huggingface, "POSITION_EVERY", 20)
+    settings = hub_settings(hub_folder(tmp_path / "hub", hub_records()))
+    store = tokens.bucket_state.store
+
+    def interrupted(path, *rest):
+        store(path, *rest)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tokens.bucket_state, "store", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tokens.run(settings, str(tmp_path / "out"), tiny.silent)
+    monkeypatch.setattr(tokens.bucket_state, "store", store)
+    lines = []
+    other = settings | {"data": settings["data"] | {"max_tokens_per_document": 20}}
+    tokens.run(other, str(tmp_path / "out"), lines.append)
+    assert lines[0].startswith("starting over: the interrupted preparation")

@@ -1,0 +1,88 @@
+"""A death at any write: the next start ends with the bytes of an uninterrupted run.
+
+A run is watched: before each rename the disk is copied, with the file that was being written torn
+in half. Each copy is what SIGKILL at that moment leaves behind, and is continued.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fedscan.experiments.students import training as students
+from fedscan.experiments.teachers import teachers
+from fedscan.io import atomic
+from tests.experiments import tiny
+from tests.experiments.comparison.test_training import CASES
+from tests.experiments.students import test_training as test_students
+
+
+def tables(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*.parquet")}
+
+
+def try_every_write(action, folder, monkeypatch):
+    """Run whole, keeping the disk as it is before each rename; go on from each. How many?"""
+    deaths, rename = [], os.replace
+
+    def replace(source, target):
+        if not Path(target).is_relative_to(folder):  # Numba keeps its machine code elsewhere
+            return rename(source, target)
+        death = folder.with_name(f"{folder.name}-{len(deaths)}")
+        shutil.copytree(folder, death)
+        torn = death / Path(source).relative_to(folder)
+        torn.write_bytes(torn.read_bytes()[: torn.stat().st_size // 2])
+        deaths.append(death)
+        return rename(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic.os, "replace", replace)
+        action()
+    wanted = tables(folder)
+    for death in deaths:
+        shutil.rmtree(folder)
+        death.rename(folder)
+        action()
+        assert tables(folder) == wanted, death.name
+        assert not [p for p in folder.rglob("checkpoints/**/*") if p.is_file()]
+    return len(deaths)
+
+
+@pytest.fixture(scope="module")
+def written_teachers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("teachers")
+    sizes = {"train_sequences": 256, "test_sequences": 64, "burn_in": 8, "sequence_length": 32}
+    teachers.run(
+        {"d_input": 4, "d_state": 4, "rhos": [0.5], "code": "c", **sizes}, str(folder), tiny.silent
+    )
+    return folder
+
+
+@pytest.mark.parametrize("algorithm", CASES)
+def test_a_training_killed_at_any_write_ends_with_the_same_bytes(
+    prepared, tmp_path, monkeypatch, algorithm
+):
+    job = tiny.settings(algorithm, [CASES[algorithm]], rounds=3)
+    folder = tmp_path / "job"
+    writes = try_every_write(lambda: tiny.train(job, prepared, folder), folder, monkeypatch)
+    assert writes == 3 + 5  # a checkpoint a round, five tables
+
+
+@pytest.mark.parametrize("algorithm", CASES)
+def test_a_student_killed_at_any_write_ends_with_the_same_bytes(
+    written_teachers, tmp_path, monkeypatch, algorithm
+):
+    monkeypatch.setattr(students, "CHECKPOINT_EVERY", 1)
+    cell = test_students.CORE
+    run = next(run for run in test_students.CELLS[cell] if run.algorithm == algorithm)
+    values = test_students.settings(cell, [run], rounds=3)
+    folder = tmp_path / "cell"
+
+    def train():
+        places = (str(folder / "job"), str(folder / "checkpoints"))
+        students.run(values, str(written_teachers), *places, tiny.silent)
+
+    assert (
+        try_every_write(train, folder, monkeypatch) == 3 + 3
+    )  # a checkpoint a round, three tables
