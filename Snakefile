@@ -10,15 +10,15 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/partition.smk"
-include: "workflow/rules/federated.smk"
-include: "workflow/rules/compare.smk"
-include: "workflow/rules/synthetic.smk"
-include: "workflow/rules/students.smk"
-include: "workflow/rules/merging_jobs.smk"
-include: "workflow/rules/merging.smk"
+
+
+for experiment in EXPERIMENTS:
+
+    include: f"workflow/rules/{experiment.name}.smk"
+
+
 include: "workflow/rules/check.smk"
-include: "workflow/rules/html_report.smk"
+include: "workflow/rules/page.smk"
 
 
 localrules:
@@ -28,15 +28,11 @@ localrules:
 rule all:
     default_target: True
     input:
-        rules.compare.output,
-        rules.practice.output,
-        rules.bounds.output,
-        rules.student_tables.output,
-        rules.merging.output,
+        [getattr(rules, target).output for e in EXPERIMENTS for target in e.targets],
         rules.check.output,
         rules.html_report.output,
         # Named here, not only as inputs of compare: a deleted table is then made again.
         expand("results/federated/{job}/runs.parquet", job=JOBS),
-        missing_tables(),
+        comparison.missing_tables(JOBS),
     message:
         "Everything is there: open results/report/index.html in a browser"

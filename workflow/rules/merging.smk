@@ -1,3 +1,61 @@
+from fedscan.experiments.merging import plan as merging
+
+MERGING = CONFIG["merging"]
+BASES = merging.bases(CONFIG)
+SUBSET = "results/merging/tasks/task={task}/subset={subset}"
+BASE = "results/merging/bases/base={base}"
+SPECIALIST = "base={base}/task={task}/seed={merging_seed}"
+MERGES = "base={base}/seed={merging_seed}"
+MERGING_FIGURES = figures(merging.ROOM, "merging/tables")
+EVALUATION_SETS = expand(
+    "results/merging/tasks/task={task}/subset=evaluation/{table}.parquet",
+    task=MERGING["tasks"],
+    table=["examples", "labels"],
+)
+
+
+wildcard_constraints:
+    base="|".join(BASES),
+    task="|".join(MERGING["tasks"]),
+    subset="|".join(merging.subsets(CONFIG)),
+    merging_seed=r"\d+",
+
+
+def task_files(wildcards):
+    return merging.task_files(CONFIG, wildcards.task, wildcards.subset)
+
+
+def task_data_key(wildcards):
+    settings = merging.task_data(CONFIG, wildcards.task, wildcards.subset)
+    return stage_key(STAGES["task_data"], settings)
+
+
+def base_files(wildcards):
+    if merging.is_federated(CONFIG, wildcards.base):
+        return expand("results/federated/{job}/runs.parquet", job=JOBS)
+    return merging.base_files(CONFIG, wildcards.base)
+
+
+def merging_base_key(wildcards):
+    settings = merging.merging_base(CONFIG, wildcards.base, list(JOBS))
+    return stage_key(STAGES["merging_base"], settings)
+
+
+def specialists_key(wildcards):
+    axes = (wildcards.base, wildcards.task, int(wildcards.merging_seed))
+    return stage_key(STAGES["specialists"], merging.specialists(CONFIG, *axes))
+
+
+def specialist_accuracy_key(wildcards):
+    settings = merging.specialist_accuracy(CONFIG, wildcards.base)
+    return stage_key(STAGES["specialist_accuracy"], settings)
+
+
+def merges_key(wildcards):
+    axes = (wildcards.base, int(wildcards.merging_seed))
+    return stage_key(STAGES["merges"], merging.merges(CONFIG, *axes))
+
+
 rule task_data:
     input:
         task_files,
@@ -19,7 +77,7 @@ rule task_data:
     message:
         "Examples of {wildcards.task}: {wildcards.subset}"
     script:
-        "../scripts/task_data.py"
+        "../scripts/run_stage.py"
 
 
 rule merging_base:
@@ -44,7 +102,7 @@ rule merging_base:
     message:
         "The base {wildcards.base}, from which specialists start"
     script:
-        "../scripts/merging_base.py"
+        "../scripts/run_stage.py"
 
 
 rule specialists:
@@ -70,7 +128,7 @@ rule specialists:
     message:
         "Fine-tuning {wildcards.base} on {wildcards.task}, seed {wildcards.merging_seed}"
     script:
-        "../scripts/specialists.py"
+        "../scripts/run_stage.py"
 
 
 rule specialist_accuracy:
@@ -101,7 +159,7 @@ rule specialist_accuracy:
     message:
         "Evaluating {wildcards.base} and its specialists on every task"
     script:
-        "../scripts/specialist_accuracy.py"
+        "../scripts/run_stage.py"
 
 
 rule merges:
@@ -133,7 +191,7 @@ rule merges:
     message:
         "Merging the specialists of {wildcards.base}, seed {wildcards.merging_seed}"
     script:
-        "../scripts/merges.py"
+        "../scripts/run_stage.py"
 
 
 rule merging:
@@ -165,12 +223,12 @@ rule merging:
         png=report(
             expand(
                 "results/merging/tables/{name}.png",
-                name=merging_grid.FIGURES,
+                name=MERGING_FIGURES,
             ),
             caption="../report/merging.rst",
             category="Model merging",
         ),
-        svg=expand("results/merging/tables/{name}.svg", name=merging_grid.FIGURES),
+        svg=expand("results/merging/tables/{name}.svg", name=MERGING_FIGURES),
     log:
         "results/logs/merging/merging.log",
     benchmark:
@@ -182,14 +240,8 @@ rule merging:
         mem_mb=4000,
         runtime=60,
     params:
-        key=stage_key(
-            "merging",
-            bases={name: base["paper_checkpoint"] for name, base in BASES.items()},
-            seeds=MERGING["seeds"],
-            source=MERGING["source"],
-            published=PUBLISHED,
-        ),
+        key=stage_key(STAGES["merging"], merging.merging(CONFIG)),
     message:
         "Merging: tables and figures"
     script:
-        "../scripts/merging.py"
+        "../scripts/run_stage.py"

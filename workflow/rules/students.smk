@@ -1,9 +1,25 @@
+from fedscan.experiments.students import grid as student_grid
+from fedscan.experiments.students import plan as students
+
+STUDENTS = student_grid.student_runs(CONFIG["synthetic"])
+CELLS = {student_grid.cell_path(cell): cell for cell in STUDENTS}
 CELL = f"{SHAPE}/rho={{rho}}"
+STUDENT_FIGURES = figures(students.ROOM, "student_tables")
+
+
+wildcard_constraints:
+    rho="|".join(re.escape(label(rho)) for rho in CONFIG["synthetic"]["rhos"]),
+
+
+def students_key(wildcards):
+    cell = CELLS[CELL.format(**wildcards)]
+    # Its code is in its settings, an algorithm at a time.
+    return canonical_json(students.students(CONFIG, cell, STUDENTS[cell]))
 
 
 rule students:
     input:
-        rules.teachers.output,
+        teachers=rules.teachers.output,
     output:
         runs=update(f"results/students/{CELL}/student_runs.parquet"),
         rounds=update(f"results/students/{CELL}/student_rounds.parquet"),
@@ -23,10 +39,7 @@ rule students:
     message:
         "Federated learners on the teacher with D={wildcards.d_input}, N={wildcards.d_state}, rho={wildcards.rho}"
     script:
-        "../scripts/students.py"
-
-
-STUDENT_FIGURES = ["6a", "6b", "6c", "7", "8a", "8b"]
+        "../scripts/run_stage.py"
 
 
 rule student_tables:
@@ -47,13 +60,11 @@ rule student_tables:
             category="Federated learners",
         ),
         png=report(
-            expand(
-                "results/student_tables/figure{number}.png", number=STUDENT_FIGURES
-            ),
+            expand("results/student_tables/{name}.png", name=STUDENT_FIGURES),
             caption="../report/students.rst",
             category="Federated learners",
         ),
-        svg=expand("results/student_tables/figure{number}.svg", number=STUDENT_FIGURES),
+        svg=expand("results/student_tables/{name}.svg", name=STUDENT_FIGURES),
     log:
         "results/logs/student_tables.log",
     benchmark:
@@ -65,8 +76,8 @@ rule student_tables:
         mem_mb=8000,
         runtime=60,
     params:
-        key=stage_key("student_tables", cells=[list(cell) for cell in STUDENTS]),
+        key=stage_key(STAGES["student_tables"], students.student_tables(CONFIG)),
     message:
         "Federated learners against theory: tables and figures"
     script:
-        "../scripts/student_tables.py"
+        "../scripts/run_stage.py"

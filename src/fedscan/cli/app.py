@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +15,7 @@ from rich.table import Table
 from fedscan.config import files as config_files
 from fedscan.config.compose import Config
 from fedscan.experiments.comparison import grid
-from fedscan.experiments.students import grid as student_grid
-from fedscan.io.all_tables import TABLES
-from fedscan.io.provenance import code_fingerprint
+from fedscan.experiments.registry import EXPERIMENTS, tables
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -65,31 +62,22 @@ def show_grid(
     """Show the runs a configuration asks for: jobs, values and seeds per algorithm."""
     with _one_line_errors():
         loaded = _load(config)
-        table = grid.runs(loaded["studies"])
-        students = student_grid.student_runs(loaded["synthetic"])
     if runs:
-        for run in table:
-            print(f"{grid.job_path(run.job)}\t{run.value}\t{','.join(run.studies)}")
-        for cell, members in students.items():
-            for member in members:
-                path = f"students/{student_grid.cell_path(cell)}"
-                print(f"{path}\t{member.name}\t{','.join(member.studies)}")
+        for experiment in EXPERIMENTS:
+            for row in experiment.listing(loaded):
+                print("\t".join(row))
         return
-    view = Table("algorithm", "jobs", "values", "runs")
-    for name in sorted({run.job.algorithm for run in table}):
-        mine = [run for run in table if run.job.algorithm == name]
-        counts = (len({r.job for r in mine}), len({r.value for r in mine}), len(mine))
-        view.add_row(name, *map(str, counts))
-    view.add_section()
-    view.add_row("all", str(len({r.job for r in table})), "", str(len(table)))
-    Console().print(view)
-    synthetic = loaded["synthetic"]
-    teachers = math.prod(len(synthetic[name]) for name in ("d_input", "d_state", "rhos"))
-    learners = teachers * len(synthetic["learners"]["seeds"])
-    print(
-        f"Synthetic study: {teachers} teachers, {learners} learners,"
-        f" {sum(map(len, students.values()))} federated runs on {len(students)} datasets"
-    )
+    for experiment in EXPERIMENTS:
+        if experiment.breakdown is not None:
+            head, *rows = experiment.breakdown(loaded)
+            view = Table(*head, title=experiment.title)
+            for row in rows:
+                view.add_row(*row)
+            Console().print(view)
+    for experiment in EXPERIMENTS:
+        if units := experiment.units(loaded):
+            counts = ", ".join(f"{count} {what}" for what, count in units.items())
+            print(f"{experiment.name}: {counts}")
 
 
 @app.command("schema")
@@ -102,15 +90,16 @@ def show_schema(
     if name == "config":
         print(json.dumps(Config.model_json_schema(), indent=2))
         return
-    if name not in TABLES:
-        names = ", ".join(TABLES)
+    declared = tables()
+    if name not in declared:
+        names = ", ".join(declared)
         print(f"Tables: {names}. Use 'fedscan schema TABLE' or 'fedscan schema config'.")
         if name:
             print(f"fedscan: error: no table {name!r}", file=sys.stderr)
             raise typer.Exit(1)
         return
     view = Table("column", "type", "unit", "meaning", title=name)
-    for column in TABLES[name]:
+    for column in declared[name].columns:
         dtype = f"{column.dtype}{' or null' if column.nullable else ''}"
         view.add_row(column.name, dtype, column.unit, column.meaning)
     Console().print(view)
@@ -162,10 +151,8 @@ def run_one(
     with _one_line_errors():
         settings = _load(config)
         chosen = _one_run(settings, algorithm, value or [], setting, beta, seed)
-    choices = {"fedscan.federated.algorithms": chosen.job.algorithm}
-    code = code_fingerprint("fedscan.experiments.comparison.training", choices)
     with job(output / "run.log", echo=True) as report:
-        text = single_run(settings, chosen, code, output, report)
+        text = single_run(settings, chosen, output, report)
     print(text)
 
 

@@ -1,5 +1,6 @@
 """What ``fedscan plan`` and ``fedscan status`` print."""
 
+import importlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,12 +9,14 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from fedscan.experiments.registry import EXPERIMENTS
+from fedscan.pipeline.cost import Cost
 from fedscan.views import plan as planning
 from fedscan.views.progress import progress
 
 SHOWN = 12
 # Where the Snakefile, which `plan` asks, writes.
-RESULTS = "results"
+RESULTS = Path("results")
 
 
 def plan(
@@ -42,20 +45,24 @@ def plan(
         pace = seconds[job.rule]
         why = ", ".join(f"{reason} ({count})" for reason, count in job.reasons.items())
         view.add_row(job.rule, str(job.jobs), "-" if pace is None else f"{pace:.1f}", why)
-    runs = planning.missing_runs(config, RESULTS)
-    parts: list[RenderableType] = [view, f"{len(runs)} training runs are to be done."]
-    if runs and measure:
-        parts.append(_cost(config, planning.cost(config, runs, cores or os.cpu_count() or 1)))
+    parts: list[RenderableType] = [view]
+    for experiment in EXPERIMENTS:
+        if experiment.cost is None:
+            continue
+        module = importlib.import_module(experiment.cost)
+        missing = module.missing(config, RESULTS)
+        parts += [f"{count} {what} are to be done." for what, count in missing.items()]
+        if any(missing.values()) and measure:
+            parts.append(_cost(module.cost(config, RESULTS, cores or os.cpu_count() or 1)))
     return Group(*parts)
 
 
-def _cost(config: Mapping[str, Any], found: planning.Cost) -> RenderableType:
-    device = config["training"]["device"]
-    view = Table("model", "local step", "validation sequence", title=f"measured on this {device}")
-    for (backbone, depth), times in found.times.items():
-        step, sequence = f"{1e3 * times.step:.1f} ms", f"{1e3 * times.evaluated_sequence:.2f} ms"
-        view.add_row(f"{backbone}, depth {depth}", step, sequence)
-    kind = "GPU" if device == "cuda" else "CPU"
+def _cost(found: Cost) -> RenderableType:
+    title = f"measured on this {found.device}"
+    view = Table("model", "local step", "validation sequence", title=title)
+    for name, (step, sequence) in found.times.items():
+        view.add_row(name, f"{1e3 * step:.1f} ms", f"{1e3 * sequence:.2f} ms")
+    kind = "GPU" if found.device == "cuda" else "CPU"
     text = (
         f"Training: {found.device_hours:.2f} {kind} hours, about {found.wall_hours:.2f} hours of"
         f" waiting with as many jobs at once as fit.\nDisk: {_bytes(found.table_bytes)} of tables,"
@@ -79,12 +86,15 @@ def status(config: Mapping[str, Any], results: Path) -> RenderableType:
     Raises:
         ValueError: if a table is damaged; it names the file.
     """
-    found = progress(config, str(results))
+    found = progress(config, results)
     view = Table("rule", "done", "jobs", "s per job", title=f"jobs in {results}")
     for row in found.rules:
         pace = "-" if row.seconds is None else f"{row.seconds:.1f}"
         view.add_row(row.rule, str(row.done), str(row.total), pace)
-    lines = ["training runs: " + ", ".join(f"{n} {what}" for what, n in found.runs.items())]
+    lines = [
+        f"{unit}: " + ", ".join(f"{count} {what}" for what, count in counts.items())
+        for unit, counts in found.counts.items()
+    ]
     word = "running" if found.locked else "interrupted, the next start continues"
     for job in found.in_progress[:SHOWN]:
         lines.append(f"{word}: {job.job}: {job.last} ({job.age:.0f} s ago)")

@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from fedscan.config.compose import Config
-from fedscan.config.rules import broken_rules
+from fedscan.config.compose import Config, broken_rules
+from fedscan.config.types import Section
 
 Location = tuple[str | int, ...]
 
@@ -24,7 +24,7 @@ class ConfigError(ValueError):
     """The configuration is not valid; one line per problem."""
 
 
-def load(files: Sequence[str | os.PathLike[str]], entries: Iterable[str] = ()) -> Config:
+def load(files: Sequence[str | os.PathLike[str]], entries: Iterable[str] = ()) -> Section:
     """Read, merge and validate configuration files.
 
     Args:
@@ -49,7 +49,7 @@ def load(files: Sequence[str | os.PathLike[str]], entries: Iterable[str] = ()) -
     return validate(merged, sources)
 
 
-def validate(merged: Mapping[str, Any], sources: "Sequence[Source | CommandLine]" = ()) -> Config:
+def validate(merged: Mapping[str, Any], sources: "Sequence[Source | CommandLine]" = ()) -> Section:
     """Validate a merged configuration.
 
     Args:
@@ -68,9 +68,7 @@ def validate(merged: Mapping[str, Any], sources: "Sequence[Source | CommandLine]
     try:
         config = Config.model_validate_json(_as_json(merged, "configuration"))
     except ValidationError as error:
-        problems = [
-            (tuple(e["loc"]), e["input"], _message(dict(e), merged)) for e in error.errors()
-        ]
+        problems = [(tuple(e["loc"]), e["input"], _message(dict(e))) for e in error.errors()]
     else:
         problems = broken_rules(config)
         if not problems:
@@ -197,7 +195,7 @@ def _where(sources: Sequence[Source | CommandLine], location: Location) -> str:
     return str(files[-1]) if files else "command line"
 
 
-def _message(error: dict[str, Any], merged: Mapping[str, Any]) -> str:
+def _message(error: dict[str, Any]) -> str:
     kind, value = error["type"], error["input"]
     if kind == "extra_forbidden":
         allowed = _allowed_keys(error["loc"][:-1])
@@ -211,7 +209,7 @@ def _message(error: dict[str, Any], merged: Mapping[str, Any]) -> str:
         return f"expected {wanted}, found text{_number_hint(value)}"
     if kind == "literal_error":
         return f"expected one of {error['ctx']['expected']}"
-    text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    text: str = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return text.replace("should be", "must be").replace(" after validation", "")
 
 

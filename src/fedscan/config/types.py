@@ -1,11 +1,13 @@
 """Types of configuration values: ranges, grids, sections."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from annotated_types import Ge, Gt, Le, Len, Lt
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 T = TypeVar("T")
+# (location, value, message): what is wrong between keys.
+Problem = tuple[tuple[str | int, ...], Any, str]
 
 
 def _distinct(values: list[Any]) -> list[Any]:
@@ -16,8 +18,6 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 Grid = Annotated[list[T], Len(min_length=1), AfterValidator(_distinct)]
-Domain = Literal["arxiv", "github", "stackexchange", "wikipedia", "c4", "common_crawl"]
-Backbone = Literal["mamba2", "hybrid75", "hybrid50", "hybrid50alt", "hybrid25", "attn0"]
 Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Share = Annotated[float, Ge(0), Le(1)]

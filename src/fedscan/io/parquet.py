@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedscan.io.all_tables import arrow_schema
 from fedscan.io.atomic import replacing
 from fedscan.io.provenance import canonical_json
+from fedscan.io.tables import Table, arrow_schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,7 @@ METADATA_KEY = b"fedscan"
 
 def write(
     path: str | os.PathLike[str],
-    table: str,
+    table: Table,
     rows: pd.DataFrame | pa.Table | list[dict[str, Any]],
     provenance: Mapping[str, Any],
 ) -> None:
@@ -34,7 +34,7 @@ def write(
 
     Args:
         path: file to write.
-        table: name of a schema in ``io.tables``.
+        table: its declaration.
         rows: rows with exactly the declared columns, in any order.
         provenance: JSON-like data stored in the file's metadata (versions, config, code); nothing
             that depends on time, host or path, so that equal rows give equal bytes.
@@ -44,11 +44,11 @@ def write(
             non-nullable column has nulls.
     """
     schema = arrow_schema(table)
-    data = _as_table(table, schema, rows)
+    data = _as_table(table.name, schema, rows)
     for field in schema:
         if not field.nullable and data.column(field.name).null_count:
-            raise ValueError(f"table {table}: column {field.name!r} has nulls; it must not")
-    metadata = {METADATA_KEY: canonical_json({"table": table, **provenance}).encode()}
+            raise ValueError(f"table {table.name}: column {field.name!r} has nulls; it must not")
+    metadata = {METADATA_KEY: canonical_json({"table": table.name, **provenance}).encode()}
     with replacing(path) as temporary:
         pq.write_table(
             data.replace_schema_metadata(metadata),
@@ -99,12 +99,12 @@ def _values(series: pd.Series, field: pa.Field) -> list[Any]:
     ]
 
 
-def read(path: str | os.PathLike[str], table: str) -> pa.Table:
+def read(path: str | os.PathLike[str], table: Table) -> pa.Table:
     """Read a table and verify that it is whole and has the declared schema.
 
     Args:
         path: file written by ``write``.
-        table: name of the schema expected.
+        table: the declaration expected.
 
     Returns:
         The table, columns in declared order.
@@ -120,13 +120,13 @@ def read(path: str | os.PathLike[str], table: str) -> pa.Table:
         names = data.schema.names
     except FileNotFoundError:
         raise ValueError(
-            f"{path}: no such file; expected a {table} table, which 'snakemake' makes again"
+            f"{path}: no such file; expected a {table.name} table, which 'snakemake' makes again"
         ) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not a whole Parquet file ({error})") from None
     if names != schema.names or data.schema.types != schema.types:
         raise ValueError(
-            f"{path}: columns {_columns(data.schema)} are not those of table {table!r} in this"
+            f"{path}: columns {_columns(data.schema)} are not those of table {table.name!r} in this"
             f" version ({_columns(schema)}); delete the file to recompute it"
         )
     return data
@@ -136,12 +136,12 @@ def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
-def read_frame(path: str | os.PathLike[str], table: str) -> pd.DataFrame:
+def read_frame(path: str | os.PathLike[str], table: Table) -> pd.DataFrame:
     """Read a table as a pandas frame, see ``read``.
 
     Args:
         path: file written by ``write``.
-        table: name of the schema expected.
+        table: the declaration expected.
 
     Returns:
         The rows; nullable integers stay integers (pandas' Int64).
@@ -171,3 +171,28 @@ def read_provenance(path: str | os.PathLike[str]) -> bytes:
     if METADATA_KEY not in metadata:
         raise ValueError(f"{path}: written by another program, no fedscan metadata")
     return bytes(metadata[METADATA_KEY])
+
+
+def collect(
+    folders: Mapping[str, Mapping[str, Any]], root: str | os.PathLike[str], table: Table
+) -> pd.DataFrame:
+    """Join a table of many jobs, with the keys of their paths as columns.
+
+    Args:
+        folders: a job's folder below ``root`` -> its keys, name -> value.
+        root: folder of all jobs.
+        table: the declaration expected.
+
+    Returns:
+        The rows in the order of ``folders``; the keys come after the table's own columns.
+
+    Raises:
+        ValueError: if a table is missing or damaged.
+    """
+    import pandas as pd
+
+    frames = [
+        read_frame(Path(root, folder, f"{table.name}.parquet"), table).assign(**keys)
+        for folder, keys in folders.items()
+    ]
+    return pd.concat(frames, ignore_index=True)

@@ -63,30 +63,30 @@ def config_hash(
     return digest([dict(job), dict(hyperparameters), dict(training), dict(model)])
 
 
-def code_fingerprint(entry: str, choices: Mapping[str, str] | None = None) -> str:
-    """Hash the syntax trees of all fedscan modules that ``entry`` imports, directly or not.
+def code_fingerprint(*entries: str, choices: Mapping[str, str] | None = None) -> str:
+    """Hash the syntax trees of all fedscan modules that ``entries`` import, directly or not.
 
     Comments, formatting and docstrings do not count. A registry package (a literal dict over its
     modules) would make every member depend on every other; ``choices`` names the one member used.
 
     Args:
-        entry: dotted module name, e.g. ``"fedscan.experiments.comparison.training"``.
+        entries: dotted module names, e.g. ``"fedscan.experiments.comparison.training"``.
         choices: registry package -> the member whose code counts.
 
     Returns:
         16 hexadecimal digits. They differ between minor versions of Python (``ast.dump`` does).
 
     Raises:
-        ValueError: if ``entry`` or a choice is not a module of this package.
+        ValueError: if an entry or a choice is not a module of this package.
     """
-    return _fingerprint(entry, tuple(sorted((choices or {}).items())))
+    return _fingerprint(entries, tuple(sorted((choices or {}).items())))
 
 
 @functools.cache  # the Snakefile asks once per job
-def _fingerprint(entry: str, choices: tuple[tuple[str, str], ...]) -> str:
+def _fingerprint(entries: tuple[str, ...], choices: tuple[tuple[str, str], ...]) -> str:
     chosen = dict(choices)
     seen: set[str] = set()
-    todo = [entry]
+    todo = list(entries)
     for registry, member in chosen.items():
         todo.append(f"{registry}.{member}")
     while todo:

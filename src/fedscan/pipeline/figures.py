@@ -1,12 +1,14 @@
 """Figures as files."""
 
+from pathlib import Path
+
 import matplotlib
 from matplotlib.figure import Figure
 
 from fedscan.io import atomic
 
 
-def save_figure(figure: Figure, stem: str) -> None:
+def save_figure(figure: Figure, stem: Path) -> None:
     """Save a figure as PNG and SVG with the same bytes every time.
 
     Args:

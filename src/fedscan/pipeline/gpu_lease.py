@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.stage import Log
 
 WAIT_SECONDS = 0.5
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -44,25 +44,6 @@ def lease(
         raise ValueError(f"{section}.device is cuda and this machine has no GPU (/dev/nvidia*)")
     folder = Path(tempfile.gettempdir(), f"fedscan-gpus-{os.getuid()}")
     return gpu_lease(str(folder), gpus, places["jobs_per_gpu"], report)
-
-
-def require_device(device: str, section: str) -> None:
-    """Refuse a device that is not there; to be called once a place is held.
-
-    Args:
-        device: the section's device.
-        section: section of the configuration that names it.
-
-    Raises:
-        ValueError: if it is CUDA and torch finds none.
-    """
-    if device != "cuda":
-        return
-    # Imported here: it takes seconds, and asking for a place needs none of it.
-    import torch
-
-    if not torch.cuda.is_available():
-        raise ValueError(f"{section}.device is cuda and this machine has no CUDA device")
 
 
 @contextlib.contextmanager

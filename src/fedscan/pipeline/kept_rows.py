@@ -1,87 +1,130 @@
-"""Rows of expensive units (models to evaluate), kept one by one so that a kill loses one unit.
+"""Rows that a job keeps: from its earlier tables, and from before it was killed.
 
-A unit's rows are kept from an earlier table or from the job's progress file, if they were made
-under the same configuration, files and, if asked, code.
+A job computes units (a hyperparameter value, a learner, a model) that are named by key columns. A
+unit's rows are kept if they were made under the same configuration, data and, if asked, code.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedscan.io import atomic, parquet
-from fedscan.pipeline.preemption import stop_if_asked
-from fedscan.pipeline.runner import Log
+from fedscan.io.tables import Table
+from fedscan.pipeline.stage import Log
 
-UNIT = "model"
-Tables = dict[str, list[dict[str, Any]]]
+# Table's name -> rows.
+Rows = Mapping[str, Sequence[Mapping[str, Any]]]
+Unit = tuple[Any, ...]
+CODE = "code_hash"
 
 
-class RowStore:
-    """Rows by unit; a unit is named in column ``model`` of all its tables."""
+def always(_rows: Rows) -> bool:
+    """Keep whatever the hashes allow."""
+    return True
+
+
+class KeptRows:
+    """Rows by unit."""
 
     def __init__(
-        self, folder: Path, tables: Sequence[str], progress: Path, code_counts: bool, report: Log
+        self,
+        folder: Path,
+        tables: Sequence[Table],
+        unit: Sequence[str],
+        code_counts: bool,
+        report: Log,
+        holds: Callable[[Rows], bool] = always,
+        progress: Path | None = None,
     ) -> None:
         """Read what is there.
 
         Args:
-            folder: of the tables, <folder>/<table>.parquet.
-            tables: their names.
-            progress: file that a killed job left, if any.
+            folder: of the tables, <folder>/<name>.parquet.
+            tables: the one that says that a unit is there comes first; it is written last. A table
+                without the key columns is not read back: ``holds`` must refuse units with rows there.
+            unit: key columns.
             code_counts: whether rows of other code are dropped.
             report: the job's log.
+            holds: what else must be true of a unit's rows.
+            progress: file that ``put`` keeps rows in while the job runs; None: the stage has
+                checkpoints of its own.
         """
-        self._folder, self._tables, self._progress = folder, tables, progress
-        self._keys = ("config_hash", "code_hash") if code_counts else ("config_hash",)
-        self._report = report
-        self._units: dict[str, Tables] = {}
-        self._read_tables()
-        self._read_progress()
+        self._folder, self._tables, self._unit = folder, tables, tuple(unit)
+        self._code_counts, self._report = code_counts, report
+        self._holds, self._progress = holds, progress
+        self._units: dict[Unit, Rows] = self._from_tables() | self._from_progress()
 
-    def kept(self, unit: str, identity: Mapping[str, str]) -> Tables | None:
-        """Return a unit's rows if they are still valid."""
+    def get(self, unit: Unit, identity: Mapping[str, str]) -> Rows | None:
+        """Return a unit's rows if they are still valid.
+
+        Args:
+            unit: values of the key columns.
+            identity: hash columns that must match; ``code_hash`` only if code counts.
+        """
         found = self._units.get(unit)
-        rows = [row for table in (found or {}).values() for row in table]
-        if not rows or any(row[key] != identity[key] for row in rows for key in self._keys):
+        if found is None or not self._holds(found):
             return None
-        return found
+        wanted = {k: v for k, v in identity.items() if k != CODE or self._code_counts}
+        # Hashes stand in some of the tables, in each of their rows.
+        hashed = [row for rows in found.values() for row in rows if CODE in row]
+        same = hashed and all(row[k] == v for row in hashed for k, v in wanted.items())
+        return found if same else None
 
-    def add(self, unit: str, rows: Tables) -> None:
-        """Keep a unit's rows, on disk too."""
+    def put(self, unit: Unit, rows: Rows) -> None:
+        """Keep a unit's rows, on disk too if there is a file of progress.
+
+        Args:
+            unit: values of the key columns.
+            rows: by table's name.
+        """
         self._units[unit] = rows
-        atomic.write_text(self._progress, json.dumps(self._units))
-        stop_if_asked()
+        if self._progress is not None:
+            kept = [[list(key), dict(value)] for key, value in self._units.items()]
+            atomic.write_text(self._progress, json.dumps(kept))
 
-    def write(self, units: Sequence[str], provenance: Mapping[str, Any]) -> None:
-        """Write the tables with the rows of ``units``, in that order; drop the progress file."""
-        # The first table comes last: it is the file that says a unit is there.
+    def write(self, units: Iterable[Unit], provenance: Mapping[str, Any]) -> None:
+        """Write the tables; drop the file of progress.
+
+        Args:
+            units: in the order of the rows.
+            provenance: kept in every file.
+        """
+        chosen = [self._units[unit] for unit in units]
+        # The first table comes last: it is the file that says that a unit is there.
         for table in reversed(self._tables):
-            rows = [row for unit in units for row in self._units[unit][table]]
-            parquet.write(self._folder / f"{table}.parquet", table, rows, provenance)
-        self._progress.unlink(missing_ok=True)
+            rows = [dict(row) for unit in chosen for row in unit[table.name]]
+            parquet.write(self._folder / f"{table.name}.parquet", table, rows, provenance)
+        if self._progress is not None:
+            self._progress.unlink(missing_ok=True)
 
-    def _read_tables(self) -> None:
-        paths = [self._folder / f"{table}.parquet" for table in self._tables]
+    def _from_tables(self) -> dict[Unit, Rows]:
+        keyed = [t for t in self._tables if set(self._unit) <= {c.name for c in t.columns}]
+        paths = [self._folder / f"{table.name}.parquet" for table in keyed]
         if not all(path.exists() for path in paths):
-            return
+            return {}
         try:
             found = [
                 parquet.read(path, table).to_pylist()
-                for path, table in zip(paths, self._tables, strict=True)
+                for path, table in zip(paths, keyed, strict=True)
             ]
         except ValueError as error:
             self._report(f"earlier results are not usable and are recomputed: {error}")
-            return
-        for table, rows in zip(self._tables, found, strict=True):
+            return {}
+        units: dict[Unit, dict[str, list[Mapping[str, Any]]]] = {}
+        for table, rows in zip(keyed, found, strict=True):
             for row in rows:
-                empty: Tables = {name: [] for name in self._tables}
-                self._units.setdefault(row[UNIT], empty)[table].append(row)
+                key = tuple(row[name] for name in self._unit)
+                empty: dict[str, list[Mapping[str, Any]]] = {t.name: [] for t in self._tables}
+                units.setdefault(key, empty)[table.name].append(row)
+        return dict(units)
 
-    def _read_progress(self) -> None:
-        if not self._progress.exists():
-            return
+    def _from_progress(self) -> dict[Unit, Rows]:
+        if self._progress is None or not self._progress.exists():
+            return {}
         try:
-            self._units |= json.loads(self._progress.read_text(encoding="utf-8"))
-        except ValueError as error:
+            kept = json.loads(self._progress.read_text(encoding="utf-8"))
+            return {tuple(key): rows for key, rows in kept}
+        except (ValueError, TypeError) as error:
             self._report(f"starting over: {self._progress} is damaged ({error})")
+            return {}

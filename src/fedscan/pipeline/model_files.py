@@ -1,6 +1,5 @@
 """Model files: published checkpoints in, our checkpoints out, tensors one by one for merging."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -83,7 +82,7 @@ class TensorFile:
             self._file = safe_open(path, framework="pt", device=device)
         except (OSError, SafetensorError) as error:
             raise ValueError(f"{path}: not a whole model file ({error})") from None
-        self._names = set(self._file.keys())
+        self._names = set(self._file.keys())  # type: ignore[no-untyped-call]
 
     def __getitem__(self, name: str) -> Tensor:
         """Return one tensor, in memory of its own: the file's alignment changes rounding.
@@ -93,7 +92,7 @@ class TensorFile:
         """
         if name not in self._names:
             raise ValueError(f"{self.path}: no tensor {name!r}; it has {len(self._names)} others")
-        tensor: Tensor = self._file.get_tensor(name).clone()
+        tensor: Tensor = self._file.get_tensor(name).clone()  # type: ignore[no-untyped-call]
         return tensor
 
     def items(self) -> Iterator[tuple[str, Tensor]]:
@@ -127,19 +126,6 @@ def read_model(path: Path, shape: Architecture) -> Params:
     """
     file = TensorFile(path)
     return {name: file[name] for name in shapes(shape)}
-
-
-def sha256(path: Path) -> str:
-    """Return the digest of a file.
-
-    Args:
-        path: the file.
-
-    Returns:
-        Hexadecimal SHA-256.
-    """
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _folder(name: str) -> Path:

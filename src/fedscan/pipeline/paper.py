@@ -1,4 +1,4 @@
-"""The published numbers that ship with the package."""
+"""The published numbers that ship with an experiment."""
 
 import importlib.resources
 from collections.abc import Sequence
@@ -6,14 +6,15 @@ from collections.abc import Sequence
 import pandas as pd
 
 
-def paper_tables(names: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """Read tables of the paper.
+def published(package: str, names: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Read tables of a paper.
 
     Args:
-        names: e.g. 'table17'.
+        package: dotted name of the folder of CSV files.
+        names: files without suffix, e.g. 'table17'.
 
     Returns:
         Name -> its rows.
     """
-    folder = importlib.resources.files("fedscan.analysis") / "paper"
+    folder = importlib.resources.files(package)
     return {name: pd.read_csv((folder / f"{name}.csv").open(encoding="utf-8")) for name in names}

@@ -45,7 +45,6 @@ def stop_if_asked() -> None:
         raise SystemExit(PREEMPTED)
 
 
-def _note(number: int, frame: FrameType | None) -> None:
-    del frame
+def _note(number: int, _frame: FrameType | None) -> None:
     _asked.set()
     signal.signal(number, signal.SIG_DFL)

@@ -12,7 +12,7 @@ from fedscan.federated.algorithm import Algorithm, State
 from fedscan.federated.problem import Problem
 from fedscan.io import checkpoints
 from fedscan.params.algebra import Params
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.stage import Log
 
 
 class Rows(Protocol):

@@ -1,25 +1,78 @@
-"""The surroundings of a stage: its log, its errors and its progress on a terminal."""
+"""The surroundings of a stage: its log, its errors, its progress on a terminal, its GPU."""
 
 import contextlib
-import ctypes
 import fcntl
+import functools
+import importlib
+import json
 import os
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from platformdirs import user_cache_path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedscan.io.provenance import code_fingerprint
-from fedscan.pipeline.preemption import PREEMPTED, listening
+from fedscan.pipeline.gpu_lease import lease
+from fedscan.pipeline.preemption import PREEMPTED, listening, stop_if_asked
+from fedscan.pipeline.stage import Job, Stage
 
-# glibc's malloc.h
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+RESULTS, SCRATCH = Path("results"), "checkpoints"
+
+
+def main(snakemake: Any, stage: Stage) -> None:
+    """Run the job that Snakemake started: the whole of workflow/scripts/run_stage.py.
+
+    Args:
+        snakemake: what it hands to scripts.
+        stage: of the rule.
+    """
+    folder = Path(snakemake.output[0]).parent
+    with job(snakemake.log[0]) as report:
+        if stage.resumes:
+            refuse_future(snakemake.input)
+        work = Job(
+            json.loads(snakemake.params.key),
+            {name: _place(files) for name, files in snakemake.input.items()},
+            RESULTS,
+            folder,
+            RESULTS / SCRATCH / folder.relative_to(RESULTS),
+            report,
+            stop_if_asked,
+        )
+        run(stage, work, snakemake.config)
+
+
+def run(stage: Stage, work: Job, config: Mapping[str, Any]) -> None:
+    """Run a stage, on a GPU of its own if it asks for one.
+
+    Args:
+        stage: what to run.
+        work: one job of it.
+        config: the whole configuration, as JSON-like data.
+
+    Raises:
+        ValueError: if it asks for a GPU and there is none.
+    """
+    if stage.device is None:
+        importlib.import_module(stage.module).run(work)
+        return
+    device = functools.reduce(lambda section, key: section[key], stage.device.split("."), config)
+    # The place is held before the stage's module loads torch, which looks at what is visible.
+    with lease(str(device), config["workflow"], work.report, stage.device):
+        importlib.import_module(stage.module).run(work)
+
+
+def _place(files: str | Iterable[str]) -> Path:
+    """Return an input's file or, of several, the folder of the first."""
+    if isinstance(files, str):
+        return Path(files)
+    return Path(next(iter(files))).parent
 
 
 class Log:
@@ -126,18 +179,6 @@ def keep_compiled_kernels() -> None:
         os.environ["NUMBA_CACHE_DIR"] = str(folder)
     if "numba" in sys.modules:  # it read the environment when it was imported
         sys.modules["numba"].config.reload_config()
-
-
-def keep_freed_memory() -> None:
-    """Let glibc reuse freed tensors instead of returning them to the kernel.
-
-    Every large tensor otherwise costs a page fault per 4 KiB: a quarter of a training step of the
-    paper's model. Changes speed only; other C libraries are left alone.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(M_MMAP_THRESHOLD, 1 << 30)
-        mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 @contextlib.contextmanager

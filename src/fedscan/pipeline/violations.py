@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from fedscan.io.provenance import canonical_json
-from fedscan.models.selective_ssm.layout import Shape
 
 # A measured value violates a bound if it exceeds it by more than this share (Appendix G.3).
 TOLERANCE = 1e-8
@@ -19,19 +18,16 @@ Mark = Callable[..., np.ndarray]
 class Violations:
     """Collects the violations of a job."""
 
-    def __init__(self) -> None:
-        """Start with none."""
-        self.rows: list[dict[str, Any]] = []
+    def __init__(self, rows: list[dict[str, Any]] | None = None) -> None:
+        """Collect into ``rows``, rows of table ``violations``; None: start with none."""
+        self.rows = [] if rows is None else rows
         self.count = 0
 
-    def at(
-        self, shape: Shape, subject: Mapping[str, Any], params: np.ndarray, tokens: np.ndarray
-    ) -> Mark:
+    def at(self, subject: Mapping[str, Any], params: np.ndarray, tokens: np.ndarray) -> Mark:
         """Return a function that compares values of one point with a bound.
 
         Args:
-            shape: sizes of the layer.
-            subject: which point, for the record.
+            subject: which point, for the record: sizes of the layer, run, step.
             params: its parameters; of a pair, one after the other.
             tokens: (sequences, length) the values belong to.
 
@@ -39,7 +35,6 @@ class Violations:
             (check, measured (m), bound, sequences (m) or None) -> (m) bool, True where a value is
             above the bound or not a number.
         """
-        where = {"d_input": shape.d_input, "d_state": shape.d_state, **subject}
 
         def mark(
             check: str, measured: Sequence[float], bound: float, sequences: Any = None
@@ -51,7 +46,7 @@ class Violations:
                 self.rows.append(
                     {
                         "check": check,
-                        "subject": canonical_json({**where, "sequence": int(index[i])}),
+                        "subject": canonical_json({**subject, "sequence": int(index[i])}),
                         "measured": float(values[i]),
                         "bound": float(bound),
                         "parameters": params.tolist(),

@@ -19,6 +19,22 @@ class Card(NamedTuple):
     alarm: bool = False
 
 
+def violations_card(numbers: pd.DataFrame, title: str) -> Card:
+    """Return the card of checked values and those above their bound.
+
+    Args:
+        numbers: rows of table ``numbers`` that count them, as quantities ``evaluations`` or
+            ``all_checks``, and ``violations``.
+        title: what was checked.
+
+    Returns:
+        A card that asks for attention if there is a violation.
+    """
+    total = numbers.loc[numbers["quantity"].isin(["evaluations", "all_checks"]), "value"].sum()
+    found = numbers.loc[numbers["quantity"] == "violations", "value"].sum()
+    return Card(f"{number_text(found)} of {number_text(total)}", title, "", found > 0)
+
+
 class Column(NamedTuple):
     """A column of a table."""
 
@@ -60,6 +76,10 @@ class Block(NamedTuple):
 
     title: str
     text: str
+
+
+# Name -> text, in order.
+Facts = list[tuple[str, str]]
 
 
 class Section(NamedTuple):

@@ -1,21 +1,18 @@
 """Tables, figures and the page from whatever is there: a look at an unfinished study."""
 
+import importlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedscan.experiments.comparison import practice
-from fedscan.experiments.comparison import summary as compare
-from fedscan.experiments.comparison.config import compared_settings
-from fedscan.pipeline.runner import Log
-from fedscan.report import build as html_report
-
-OTHERS = ("bounds", "student_tables", "merging/tables")
+from fedscan.experiments import whole
+from fedscan.experiments.registry import EXPERIMENTS, STAGES
+from fedscan.pipeline.stage import Job, Log
 
 
 def preview(config: Mapping[str, Any], results: Path, output: Path, report: Log) -> None:
-    """Write compare/, practice/ and index.html into a folder of their own.
+    """Write what can be made of incomplete results, and index.html, into a folder of their own.
 
     Args:
         config: the whole configuration, as JSON-like data.
@@ -26,16 +23,27 @@ def preview(config: Mapping[str, Any], results: Path, output: Path, report: Log)
     Raises:
         ValueError: if not one run is there.
     """
-    paper = compared_settings(config)
-    sections = {name: config[name] for name in ("studies", "analysis", "training", "model")}
-    compared = str(output / "compare")
-    compare.run({**sections, "paper": paper}, str(results), compared, report)
-    practice.run(sections, str(results), compared, str(output / "practice"), report)
-    for name in OTHERS:
-        _link(results / name, output / name)
-    html_report.run(
-        {"config": config, "paper": paper}, str(output), str(output / "index.html"), report
-    )
+    for experiment in EXPERIMENTS:
+        for rule, made in experiment.previews.items():
+            inputs = {name: output / folder for name, folder in made.inputs.items()}
+            job = _job(made.settings(config), inputs, results, output / made.folder, report)
+            importlib.import_module(STAGES[rule].module).run(job)
+        remade = {made.folder for made in experiment.previews.values()}
+        for folder in experiment.results:
+            if folder not in remade:
+                _link(results / folder, output / folder)
+    page = _job(whole.html_report(config), {}, output, output, report)
+    importlib.import_module(STAGES["html_report"].module).run(page)
+
+
+def _job(
+    settings: Mapping[str, Any],
+    inputs: Mapping[str, Path],
+    results: Path,
+    folder: Path,
+    report: Log,
+) -> Job:
+    return Job(settings, inputs, results, folder, folder, report, lambda: None)
 
 
 def refuse_own_folder(results: Path, output: Path) -> None:

@@ -1,17 +1,16 @@
 """What is done, running, interrupted, failed and missing, and when the rest will be done."""
 
-import os
+import importlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedscan.experiments.comparison import grid
-from fedscan.experiments.comparison.collect import collect, present
-from fedscan.views.files import expected_files
+from fedscan.experiments import whole
+from fedscan.experiments.registry import EXPERIMENTS
 
 ROUND = re.compile(r"round (\d+)/(\d+): .*")
 
@@ -26,7 +25,7 @@ class RuleProgress(NamedTuple):
 
 
 class Interrupted(NamedTuple):
-    """A training job with a checkpoint: running, or stopped and resumable."""
+    """A job with a checkpoint: running, or stopped and resumable."""
 
     job: str
     last: str
@@ -37,14 +36,14 @@ class Progress(NamedTuple):
     """The state of a results folder under one configuration."""
 
     rules: list[RuleProgress]
-    runs: dict[str, int]  # done, failed, of another configuration, missing
+    counts: dict[str, dict[str, int]]  # what is counted -> done, failed, ..., missing
     in_progress: list[Interrupted]
     locked: bool
     seconds_left: float | None
     errors: list[tuple[str, str]]  # log file, its last line
 
 
-def progress(config: Mapping[str, Any], results: str) -> Progress:
+def progress(config: Mapping[str, Any], results: Path) -> Progress:
     """Look at a results folder; nothing is written.
 
     Args:
@@ -52,31 +51,41 @@ def progress(config: Mapping[str, Any], results: str) -> Progress:
         results: folder of all results.
 
     Returns:
-        The state. Time left is training time only: runs not there, at the pace of those measured.
+        The state. Time left is that of the experiments which know theirs.
+
+    Raises:
+        ValueError: if a table is damaged.
     """
-    files = expected_files(config, results)
     rules = [
         RuleProgress(
             rule,
-            sum(all(file.exists() for file in tables) for tables in jobs.values()),
+            sum(all((results / file).exists() for file in made) for made in jobs.values()),
             len(jobs),
             mean_seconds(results, rule),
         )
-        for rule, jobs in files.items()
+        for rule, jobs in whole.files(config).items()
     ]
-    runs = _runs(config, results)
-    locks = Path(results).resolve().parent / ".snakemake" / "locks"
+    pace = {rule.rule: rule.seconds for rule in rules}
+    counts, left = {}, []
+    for experiment in EXPERIMENTS:
+        if experiment.progress is not None and experiment.trained is not None:
+            module = importlib.import_module(experiment.progress)
+            found = counts[module.UNIT] = module.counts(config, results)
+            left.append(module.seconds_left(config, found, pace[experiment.trained]))
+    known = [seconds for seconds in left if seconds is not None]
+    locks = results.resolve().parent / ".snakemake" / "locks"
+    trained = [e.trained for e in EXPERIMENTS if e.trained is not None]
     return Progress(
         rules,
-        runs,
-        _in_progress(results),
+        counts,
+        [job for rule in trained for job in _in_progress(results, rule)],
         locks.is_dir() and any(locks.iterdir()),
-        _seconds_left(config, results, runs, rules),
+        sum(known) if len(known) == len(left) else None,
         _errors(results),
     )
 
 
-def mean_seconds(results: str, rule: str) -> float | None:
+def mean_seconds(results: Path, rule: str) -> float | None:
     """Return the mean duration of a rule's measured jobs.
 
     Args:
@@ -86,7 +95,7 @@ def mean_seconds(results: str, rule: str) -> float | None:
     Returns:
         Seconds, None if no job was measured.
     """
-    folder = Path(results, "benchmarks")
+    folder = results / "benchmarks"
     found = [*folder.glob(f"{rule}.tsv"), *folder.glob(f"{rule}/**/*.tsv")]
     seconds = []
     for file in found:
@@ -96,31 +105,12 @@ def mean_seconds(results: str, rule: str) -> float | None:
     return sum(seconds) / len(seconds) if seconds else None
 
 
-def _runs(config: Mapping[str, Any], results: str) -> dict[str, int]:
-    wanted = grid.runs(config["studies"])
-    try:
-        found = collect(wanted, f"{results}/federated", "runs")
-    except ValueError:
-        if any(Path(results, "federated").rglob("runs.parquet")):
-            raise
-        return {"done": 0, "failed": 0, "of another configuration": 0, "missing": len(wanted)}
-    current = present(wanted, found, config["training"], config["model"])
-    kept = found[current]
-    failed = int((kept["status"] == "failed").sum())
-    return {
-        "done": len(kept) - failed,
-        "failed": failed,
-        "of another configuration": int((~current).sum()),
-        "missing": len(wanted) - len(found),
-    }
-
-
-def _in_progress(results: str) -> list[Interrupted]:
-    root = Path(results, "checkpoints", "federated")
+def _in_progress(results: Path, rule: str) -> list[Interrupted]:
+    root = results / "checkpoints" / rule
     found = []
     for folder in sorted({file.parent for file in root.rglob("*.safetensors")}):
         job = str(folder.relative_to(root))
-        log = Path(results, "logs", "federated", f"{job}.log")
+        log = results / "logs" / rule / f"{job}.log"
         lines = _lines(log)
         rounds = [line for line in lines if ROUND.search(line)]
         age = time.time() - log.stat().st_mtime if log.exists() else float("inf")
@@ -128,26 +118,10 @@ def _in_progress(results: str) -> list[Interrupted]:
     return found
 
 
-def _seconds_left(
-    config: Mapping[str, Any], results: str, runs: Mapping[str, int], rules: Sequence[RuleProgress]
-) -> float | None:
-    """Return the time for the training runs that are not there, at the pace of those that are."""
-    left = runs["missing"] + runs["of another configuration"]
-    seconds = next(rule.seconds for rule in rules if rule.rule == "federated")
-    if not left:
-        return 0.0
-    if seconds is None:
-        return None
-    values = grid.runs(config["studies"])
-    per_job = len(values) / len(grid.jobs(values))
-    at_once = max((os.cpu_count() or 1) // config["training"]["threads"], 1)
-    return seconds / per_job * left / at_once
-
-
-def _errors(results: str) -> list[tuple[str, str]]:
+def _errors(results: Path) -> list[tuple[str, str]]:
     """Return the newest logs that end in an error, newest first."""
     found = []
-    for log in Path(results, "logs").rglob("*.log"):
+    for log in (results / "logs").rglob("*.log"):
         lines = _lines(log)
         if any(line.startswith("Traceback") or "Traceback (most recent" in line for line in lines):
             found.append((log.stat().st_mtime, str(log), lines[-1]))

@@ -10,19 +10,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fedscan.experiments.bounds.evaluation_tables import CURVATURE, GRADIENTS, POINTS, TRAJECTORIES
 from fedscan.experiments.bounds.point_bounds import PointBounds, pair_bounds, point_bounds
+from fedscan.experiments.bounds.tables import CHECKPOINTS
 from fedscan.experiments.teachers.datasets import Dataset, read_datasets
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
+from fedscan.io.tables import Table
 from fedscan.measure.curvature import HessianNorms, hessian_norms
 from fedscan.models.selective_ssm import cpu
 from fedscan.models.selective_ssm.kernels import sequence_gradients
 from fedscan.models.selective_ssm.layout import BLOCKS, Shape, block_norms
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.stage import Job
+from fedscan.pipeline.tables import VIOLATIONS
 from fedscan.pipeline.violations import TOLERANCE, Violations
 from fedscan.seeds import generator
 
-TABLES = ("points", "gradients", "curvature", "trajectories", "violations")
+MEASURED = (POINTS, GRADIENTS, CURVATURE, TRAJECTORIES)
+TABLES = (*MEASURED, VIOLATIONS)
 # Seeds of what is fixed over all points: sequences, directions, first vectors.
 FIXED = 0
 
@@ -36,35 +41,32 @@ class Point(NamedTuple):
     params: np.ndarray  # (parameters) float64
 
 
-def run(
-    settings: Mapping[str, Any], teachers: str, learners: str, folder: str, report: Log
-) -> None:
+def run(job: Job) -> None:
     """Evaluate all points of one (D, N) and write the tables.
 
     Args:
-        settings: ``d_input``, ``d_state``, ``sequence_length``, sections ``learners`` and
-            ``evaluation``.
-        teachers: folder written by stage ``teachers``.
-        learners: folder written by stage ``learners``.
-        folder: receives a Parquet file for each of ``TABLES``.
-        report: the job's log.
+        job: settings: ``d_input``, ``d_state``, ``sequence_length``, sections ``learners`` and
+            ``evaluation``; inputs ``teachers`` and ``learners``, the folders written by these
+            stages. Its folder receives a Parquet file for each of ``TABLES``.
     """
+    settings = job.settings
     shape = Shape(settings["d_input"], settings["d_state"])
-    datasets = read_datasets(teachers, shape, settings["sequence_length"])
-    checkpoints = parquet.read(f"{learners}/checkpoints.parquet", "checkpoints").to_pandas()
-    frames: dict[str, list[pd.DataFrame]] = {table: [] for table in TABLES[:-1]}
+    datasets = read_datasets(job.inputs["teachers"], shape, settings["sequence_length"])
+    file = job.inputs["learners"] / "checkpoints.parquet"
+    checkpoints = parquet.read(file, CHECKPOINTS).to_pandas()
+    frames: dict[Table, list[pd.DataFrame]] = {table: [] for table in MEASURED}
     violations = Violations()
     for rho, data in datasets.items():
         points = _points(data, checkpoints, settings["learners"])
         for table, frame in _evaluate(data, points, settings["evaluation"], violations).items():
             frame.insert(0, "rho", rho)
             frames[table].append(frame)
-        report(f"rho {rho}: {len(points)} points, {violations.count} violations so far")
+        job.report(f"rho {rho}: {len(points)} points, {violations.count} violations so far")
     provenance = {"settings": settings, "versions": versions()}
     for table, parts in frames.items():
         rows = pd.concat(parts, ignore_index=True)
-        parquet.write(f"{folder}/{table}.parquet", table, rows, provenance)
-    parquet.write(f"{folder}/violations.parquet", "violations", violations.rows, provenance)
+        parquet.write(job.folder / f"{table.name}.parquet", table, rows, provenance)
+    parquet.write(job.folder / "violations.parquet", VIOLATIONS, violations.rows, provenance)
 
 
 def _points(data: Dataset, checkpoints: pd.DataFrame, learners: Mapping[str, Any]) -> list[Point]:
@@ -125,7 +127,7 @@ def _at_point(
     violations: Violations,
 ) -> dict[str, pd.DataFrame]:
     subject = {"rho": data.rho, **{k: v for k, v in point._asdict().items() if k != "params"}}
-    mark = violations.at(data.shape, subject, point.params, data.test)
+    mark = violations.at({**data.shape._asdict(), **subject}, point.params, data.test)
     measure = sequence_gradients(evaluation["kernels"])
     losses, gradients = measure(point.params, data.test, data.shape)
     norms = block_norms(gradients, data.shape)
@@ -262,7 +264,7 @@ def _trajectories(
         changes = np.linalg.norm(second - first, axis=1) / distance
         bound_ratio = abs(float(g[1] - g[0])) / distance
         subject = {"rho": data.rho, "seed": a.seed, "update": a.update, "next_update": b.update}
-        mark = violations.at(data.shape, subject, both.ravel(), data.test)
+        mark = violations.at({**data.shape._asdict(), **subject}, both.ravel(), data.test)
         over = mark("gradient_ratio <= L_distance", changes, bound.smoothness[0], chosen)
         over_bound = mark("bound_ratio <= L_G_distance", [bound_ratio], bound.variation[0], [0])
         rows.append(

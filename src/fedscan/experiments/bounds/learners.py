@@ -3,66 +3,61 @@
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from fedscan.experiments.comparison.grid import label
+from fedscan.experiments.bounds.tables import CHECKPOINTS, LEARNERS
 from fedscan.experiments.comparison.rows import Timer, perplexity
 from fedscan.experiments.teachers.datasets import Dataset, read_datasets
-from fedscan.io import checkpoints, parquet
+from fedscan.io import checkpoints
 from fedscan.io.provenance import digest, versions
+from fedscan.labels import label
 from fedscan.models.selective_ssm import cpu
 from fedscan.models.selective_ssm.denormals import flushed_denormals
 from fedscan.models.selective_ssm.layout import Shape, blocks
 from fedscan.models.selective_ssm.stability import certify
-from fedscan.pipeline.preemption import stop_if_asked
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.kept_rows import KeptRows, Rows
+from fedscan.pipeline.stage import Job
 from fedscan.problems.learner import epoch_batches, initial_params
 
-TABLES = ("learners", "checkpoints")
-
-
-class Rows(NamedTuple):
-    """All rows of one learner."""
-
-    learners: list[dict[str, Any]]
-    checkpoints: list[dict[str, Any]]
+TABLES = (LEARNERS, CHECKPOINTS)
+UNIT = ("rho", "seed")
 
 
 @flushed_denormals()
-def run(
-    settings: Mapping[str, Any], teachers: str, folder: str, checkpoint_folder: str, report: Log
-) -> None:
+def run(job: Job) -> None:
     """Train every learner that is not in the tables yet, and write the tables.
 
     Args:
-        settings: ``d_input``, ``d_state``, ``sequence_length``, section ``learners``,
-            ``rerun_on_code_change`` and the ``code`` fingerprint.
-        teachers: folder written by stage ``teachers`` for the same (D, N).
-        folder: receives learners.parquet and checkpoints.parquet.
-        checkpoint_folder: holds unfinished learners.
-        report: the job's log.
+        job: settings: ``d_input``, ``d_state``, ``sequence_length``, section ``learners``,
+            ``rerun_on_code_change`` and the ``code`` fingerprint; input ``teachers``, folder written
+            by stage ``teachers`` for the same (D, N). Its folder receives learners.parquet and
+            checkpoints.parquet.
     """
+    settings = job.settings
     shape = Shape(settings["d_input"], settings["d_state"])
-    datasets = read_datasets(teachers, shape, settings["sequence_length"])
-    kept = _kept(folder, settings, report)
+    datasets = read_datasets(job.inputs["teachers"], shape, settings["sequence_length"])
+    code_counts = settings["rerun_on_code_change"]
+    kept = KeptRows(job.folder, TABLES, UNIT, code_counts, job.report, one_row)
     wanted = [(data, seed) for data in datasets.values() for seed in settings["learners"]["seeds"]]
-    timer, rows = Timer(0), []
+    timer = Timer(0)
     for index, (data, seed) in enumerate(wanted):
-        identity = _identity(settings, data, seed)
-        found = kept.get((data.rho, seed))
-        if found is None or not _matches(found, identity, settings["rerun_on_code_change"]):
-            path = Path(checkpoint_folder, f"rho={label(data.rho)},seed={seed}.safetensors")
-            found = _train(settings["learners"], data, seed, path, identity)
-        rows.append(found)
+        identity, unit = _identity(settings, data, seed), (data.rho, seed)
+        rows = kept.get(unit, identity)
+        if rows is None:
+            rows = _train(job, data, seed, identity)
+            kept.put(unit, rows)
         left = timer.left(index + 1, len(wanted))
-        report(f"rho {data.rho} seed {seed}: {_summary(found)}, {left} left")
+        job.report(f"rho {data.rho} seed {seed}: {_summary(rows)}, {left} left")
     provenance = {"settings": settings, "versions": versions()}
-    for table in reversed(TABLES):  # "learners" last: it says that a learner is there
-        flat = [row for found in rows for row in getattr(found, table)]
-        parquet.write(f"{folder}/{table}.parquet", table, flat, provenance)
-    shutil.rmtree(checkpoint_folder, ignore_errors=True)
+    kept.write([(data.rho, seed) for data, seed in wanted], provenance)
+    shutil.rmtree(job.scratch, ignore_errors=True)
+
+
+def one_row(rows: Rows) -> bool:
+    """Keep a learner only with its one row."""
+    return len(rows[LEARNERS.name]) == 1
 
 
 def _identity(settings: Mapping[str, Any], data: Dataset, seed: int) -> dict[str, str]:
@@ -77,36 +72,10 @@ def _identity(settings: Mapping[str, Any], data: Dataset, seed: int) -> dict[str
     }
 
 
-def _matches(found: Rows, identity: Mapping[str, str], code_counts: bool) -> bool:
-    keys = (
-        ("config_hash", "data_sha256", "code_hash")
-        if code_counts
-        else ("config_hash", "data_sha256")
-    )
-    return all(found.learners[0][key] == identity[key] for key in keys)
-
-
-def _kept(folder: str, settings: Mapping[str, Any], report: Log) -> dict[tuple[float, int], Rows]:
-    paths = [Path(folder, f"{table}.parquet") for table in TABLES]
-    if not all(path.exists() for path in paths):
-        return {}
-    try:
-        tables = [parquet.read(p, t).to_pylist() for p, t in zip(paths, TABLES, strict=True)]
-    except ValueError as error:
-        report(f"earlier results are not usable and are recomputed: {error}")
-        return {}
-    kept: dict[tuple[float, int], Rows] = {}
-    for name, table in zip(TABLES, tables, strict=True):
-        for row in table:
-            rows = kept.setdefault((row["rho"], row["seed"]), Rows([], []))
-            getattr(rows, name).append(row)
-    return {key: rows for key, rows in kept.items() if len(rows.learners) == 1}
-
-
-def _train(
-    learners: Mapping[str, Any], data: Dataset, seed: int, path: Path, identity: Mapping[str, str]
-) -> Rows:
+def _train(job: Job, data: Dataset, seed: int, identity: Mapping[str, str]) -> Rows:
     """Train one learner from its checkpoint, if there is a valid one, to the end."""
+    learners = job.settings["learners"]
+    path = job.scratch / f"rho={label(data.rho)},seed={seed}.safetensors"
     params, rows = _restore(path, identity)
     if not rows:
         params = initial_params(data.shape, data.margins, seed)
@@ -125,8 +94,9 @@ def _train(
         params = phase.params
         rows.append(_row(data, seed, update + every, params, phase))
         checkpoints.save(path, {"params": params}, {"identity": dict(identity), "rows": rows})
-        stop_if_asked()
-    return Rows([_learner_row(data, seed, rows, failure) | dict(identity)], rows)
+        job.saved()
+    learner = _learner_row(data, seed, rows, failure) | dict(identity)
+    return {LEARNERS.name: [learner], CHECKPOINTS.name: rows}
 
 
 def _restore(path: Path, identity: Mapping[str, str]) -> tuple[np.ndarray, list[dict[str, Any]]]:
@@ -186,7 +156,7 @@ def _learner_row(
     }
 
 
-def _summary(found: Rows) -> str:
-    row = found.learners[0]
+def _summary(rows: Rows) -> str:
+    row = rows[LEARNERS.name][0]
     state = f"FAILED: {row['failure']}" if row["failure"] else f"{row['updates']} updates"
     return f"{state}, test NLL {row['test_nll']:.4f} (teacher {row['teacher_nll']:.4f})"

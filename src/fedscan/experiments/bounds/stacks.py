@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedscan.experiments.bounds.evaluation_tables import STACKS
 from fedscan.experiments.teachers.datasets import Dataset, read_datasets
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
 from fedscan.measure.curvature import hessian_norms
 from fedscan.models.selective_ssm.layout import Blocks, Shape, blocks
 from fedscan.models.selective_ssm.stability import softplus
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.stage import Job
+from fedscan.pipeline.tables import VIOLATIONS
 from fedscan.pipeline.violations import Violations
 from fedscan.problems import stack
 from fedscan.problems.learner import epoch_batches
@@ -40,28 +42,26 @@ class Point(NamedTuple):
     params: np.ndarray  # (depth * parameters)
 
 
-def run(settings: Mapping[str, Any], teachers: str, folder: str, report: Log) -> None:
+def run(job: Job) -> None:
     """Evaluate all stacks and write stacks.parquet and violations.parquet.
 
     Args:
-        settings: sections ``stacks`` and ``learners``, ``sequence_length``, ``evaluation``.
-        teachers: folder written by stage ``teachers`` for the stacks' (D, N).
-        folder: receives the tables.
-        report: the job's log.
+        job: settings: sections ``stacks`` and ``learners``, ``sequence_length``, ``evaluation``;
+            input ``teachers``, folder written by stage ``teachers`` for the stacks' (D, N).
     """
-    stacks = settings["stacks"]
+    settings, stacks = job.settings, job.settings["stacks"]
     shape = Shape(stacks["d_input"], stacks["d_state"])
-    datasets = read_datasets(teachers, shape, settings["sequence_length"])
+    datasets = read_datasets(job.inputs["teachers"], shape, settings["sequence_length"])
     violations, rows = Violations(), []
     for rho in stacks["rhos"]:
         data = datasets[rho]
         tokens = np.ascontiguousarray(data.test[: stacks["sequences"], : stacks["length"]])
         for point in [*_random(shape, rho, stacks), *_trained(data, settings)]:
             rows.append(_evaluate(point, tokens, shape, settings["evaluation"], violations))
-        report(f"rho {rho}: {len(rows)} stacks, {violations.count} violations so far")
+        job.report(f"rho {rho}: {len(rows)} stacks, {violations.count} violations so far")
     provenance = {"settings": settings, "versions": versions()}
-    parquet.write(f"{folder}/stacks.parquet", "stacks", rows, provenance)
-    parquet.write(f"{folder}/violations.parquet", "violations", violations.rows, provenance)
+    parquet.write(job.folder / "stacks.parquet", STACKS, rows, provenance)
+    parquet.write(job.folder / "violations.parquet", VIOLATIONS, violations.rows, provenance)
 
 
 def _random(shape: Shape, rho: float, stacks: Mapping[str, Any]) -> Iterator[Point]:
@@ -101,7 +101,7 @@ def _evaluate(
     norms = np.linalg.norm(gradients, axis=1)
     hessians = _hessians(point.params, tokens, shape, evaluation)
     subject = {k: v for k, v in point._asdict().items() if k != "params"}
-    mark = violations.at(shape, subject, point.params, tokens)
+    mark = violations.at({**shape._asdict(), **subject}, point.params, tokens)
     before, common, bounds = violations.count, _common(certified), {}
     for suffix, constants in (("", certified), ("_realised", realised)):
         first, second = stack_gradient_bound(constants), stack_smoothness_bound(constants)

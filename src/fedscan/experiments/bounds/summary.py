@@ -4,40 +4,53 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from fedscan.analysis.aligned_text import bounds_summary
 from fedscan.analysis.numbers import Number, numbers_table
 from fedscan.experiments.bounds import fits as bound_fits
 from fedscan.experiments.bounds import numbers as bound_tables
+from fedscan.experiments.bounds.evaluation_tables import (
+    CURVATURE,
+    GRADIENTS,
+    POINTS,
+    STACKS,
+    TRAJECTORIES,
+)
 from fedscan.experiments.bounds.figures import figures
 from fedscan.experiments.bounds.numbers import Evaluated, with_utilization
 from fedscan.experiments.bounds.paper import paper_numbers
+from fedscan.experiments.bounds.tables import LEARNERS
+from fedscan.experiments.teachers.tables import TEACHERS
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
 from fedscan.pipeline.figures import save_figure
 from fedscan.pipeline.numbers import write_numbers
-from fedscan.pipeline.paper import paper_tables
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.paper import published
+from fedscan.pipeline.stage import Job
 
 PAPER_TABLES = ("table1", "table17", "table18", "table19", "table20", "table21", "table22")
 
 
-def run(settings: Mapping[str, Any], results: str, folder: str, report: Log) -> None:
+# Folder of the paper's CSV files.
+PUBLISHED = "fedscan.experiments.bounds.published"
+
+
+def run(job: Job) -> None:
     """Write the numbers beside the paper's, and the figures.
 
     Args:
-        settings: ``shapes``, the list of (D, N).
-        results: folder of all results.
-        folder: receives numbers (Parquet, CSV, text), a summary, and a PNG and SVG per figure.
-        report: the job's log.
+        job: settings: ``shapes``, the list of (D, N). Its folder receives numbers (Parquet, CSV,
+            text), a summary, and a PNG and SVG per figure.
     """
-    shapes = [tuple(shape) for shape in settings["shapes"]]
-    teachers = _collect(results, "teachers", "teachers", shapes)
-    learners = _collect(results, "learners", "learners", shapes)
-    found = _evaluated(results, shapes)
-    stacks = parquet.read_frame(f"{results}/stacks/stacks.parquet", "stacks")
-    report(f"{len(found.points)} points, {len(found.gradients)} sequence gradients")
+    settings, folder, results = job.settings, job.folder, job.results
+    shapes = {
+        f"D={d_input}/N={d_state}": {"d_input": d_input, "d_state": d_state}
+        for d_input, d_state in settings["shapes"]
+    }
+    teachers = parquet.collect(shapes, results / "teachers", TEACHERS)
+    learners = parquet.collect(shapes, results / "learners", LEARNERS)
+    found = _evaluated(shapes, results / "evaluation")
+    stacks = parquet.read_frame(results / "stacks/stacks.parquet", STACKS)
+    job.report(f"{len(found.points)} points, {len(found.gradients)} sequence gradients")
     numbers: list[Number] = [
         *bound_tables.table1(found),
         *bound_tables.table17(found),
@@ -50,28 +63,18 @@ def run(settings: Mapping[str, Any], results: str, folder: str, report: Log) -> 
         *bound_tables.bank(teachers),
         *bound_tables.stack_numbers(stacks),
     ]
-    table = numbers_table(numbers, paper_numbers(paper_tables(PAPER_TABLES)))
+    table = numbers_table(numbers, paper_numbers(published(PUBLISHED, PAPER_TABLES)))
     provenance = {"settings": settings, "versions": versions()}
     write_numbers(table, folder, provenance)
-    atomic.write_text(f"{folder}/summary.txt", bounds_summary(table))
+    atomic.write_text(folder / "summary.txt", bounds_summary(table))
     for name, draw in figures(found, learners, teachers, table).items():
-        save_figure(draw(), f"{folder}/{name}")
+        save_figure(draw(), folder / name)
 
 
-def _collect(results: str, stage: str, table: str, shapes: list[tuple[int, int]]) -> pd.DataFrame:
-    """Join the tables of all (D, N), with the keys of their paths as columns."""
-    frames = []
-    for d_input, d_state in shapes:
-        path = Path(results, stage, f"D={d_input}", f"N={d_state}", f"{table}.parquet")
-        frame = parquet.read(path, table).to_pandas()
-        frames.append(frame.assign(d_input=d_input, d_state=d_state))
-    return pd.concat(frames, ignore_index=True)
-
-
-def _evaluated(results: str, shapes: list[tuple[int, int]]) -> Evaluated:
+def _evaluated(shapes: Mapping[str, Mapping[str, Any]], folder: Path) -> Evaluated:
     points, gradients, curvature, trajectories = (
-        _collect(results, "evaluation", table, shapes)
-        for table in ("points", "gradients", "curvature", "trajectories")
+        parquet.collect(shapes, folder, table)
+        for table in (POINTS, GRADIENTS, CURVATURE, TRAJECTORIES)
     )
     key = [*bound_tables.CELL, "seed", "checkpoint", "update"]
     bounds = points[[*key, "L", "L_tight", "L_step"]]

@@ -7,19 +7,21 @@ from typing import Any
 import pandas as pd
 
 from fedscan.experiments.comparison import grid
+from fedscan.experiments.comparison.tables import RUNS
 from fedscan.io import parquet
 from fedscan.io.provenance import config_hash
+from fedscan.io.tables import Table
 
 RUN_KEY = [*grid.Job._fields, "value"]
 
 
-def collect(runs: Sequence[grid.Run], federated: str, table: str) -> pd.DataFrame:
+def collect(runs: Sequence[grid.Run], federated: Path, table: Table) -> pd.DataFrame:
     """Join a table of all jobs, with the keys of their paths as columns.
 
     Args:
         runs: runs of the configuration; jobs that have not ended are passed over.
         federated: folder of the training jobs.
-        table: 'runs', 'rounds', 'clients', 'mixers' or 'heads'.
+        table: one of ``JOB_TABLES``.
 
     Returns:
         Rows of the values that the configuration asks for.
@@ -29,9 +31,9 @@ def collect(runs: Sequence[grid.Run], federated: str, table: str) -> pd.DataFram
     """
     frames = []
     for path, members in ended(runs, federated).items():
-        file = Path(federated, path, f"{table}.parquet")
+        file = federated / path / f"{table.name}.parquet"
         frame = parquet.read_frame(file, table)
-        if table == "runs" and (twice := frame["value"][frame["value"].duplicated()]).size:
+        if table is RUNS and (twice := frame["value"][frame["value"].duplicated()]).size:
             raise ValueError(f"{file}: {twice.iloc[0]!r} has two rows; delete it to train it again")
         frame = frame[frame["value"].isin([run.value for run in members])]
         job = members[0].job._asdict()
@@ -39,7 +41,7 @@ def collect(runs: Sequence[grid.Run], federated: str, table: str) -> pd.DataFram
     return pd.concat(frames, ignore_index=True)
 
 
-def ended(runs: Sequence[grid.Run], federated: str) -> dict[str, list[grid.Run]]:
+def ended(runs: Sequence[grid.Run], federated: Path) -> dict[str, list[grid.Run]]:
     """Return the jobs that have written their tables.
 
     Args:
@@ -53,7 +55,7 @@ def ended(runs: Sequence[grid.Run], federated: str) -> dict[str, list[grid.Run]]
         ValueError: if there is no such job.
     """
     jobs = grid.jobs(runs)
-    found = {p: jobs[p] for p in jobs if Path(federated, p, "runs.parquet").exists()}
+    found = {p: jobs[p] for p in jobs if (federated / p / "runs.parquet").exists()}
     if not found:
         raise ValueError(f"{federated}: no job of this configuration has ended yet")
     return found

@@ -2,14 +2,14 @@
 
 A run is one (backbone, clients, setting, depth, local_steps, beta, algorithm, seed, value); a job
 is a run without its value: one process trains all values of a job. Numbers become text in one
-place, ``label``, so that 5e-4, 0.0005 and "5E-04" are one run with one path.
+place, ``labels.label``, so that 5e-4, 0.0005 and "5E-04" are one run with one path.
 """
 
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-NO_HYPERPARAMETERS = "-"
+from fedscan.labels import axis_label, combinations
 
 
 class Job(NamedTuple):
@@ -47,57 +47,6 @@ PATH_KEYS = (
 )
 
 
-def label(value: float | str) -> str:
-    """Return the canonical spelling of a number, or a word unchanged.
-
-    Args:
-        value: number, number as text, or word.
-
-    Returns:
-        The shortest text that reads back as the same double; integers without a point. The same
-        for every spelling of a number: 0.0005, 5e-4 and "5E-04" give "0.0005".
-
-    Raises:
-        ValueError: for NaN, infinities and booleans, which have no place in a path.
-    """
-    if isinstance(value, bool):
-        raise ValueError(f"{value!r} has no label; use 0 or 1")
-    try:
-        number = float(value)
-    except ValueError:
-        return str(value)
-    if number != number or number in (float("inf"), float("-inf")):
-        raise ValueError(f"{value!r} is not finite and has no label")
-    if number == int(number) and abs(number) < 1e15:
-        return str(int(number))
-    return repr(number)
-
-
-def axis_label(value: float | str) -> str:
-    """Return the label of an axis value; names stay as they are, even if they look like numbers.
-
-    Args:
-        value: number or name.
-
-    Returns:
-        Text for a path; settings "1" and "01" are two settings.
-    """
-    return value if isinstance(value, str) else label(value)
-
-
-def value_label(hyperparameters: Mapping[str, Any]) -> str:
-    """Return the canonical spelling of a combination of hyperparameters.
-
-    Args:
-        hyperparameters: name -> number or word.
-
-    Returns:
-        ``name=value,...`` sorted by name; ``-`` when there are none.
-    """
-    parts = [f"{name}={label(value)}" for name, value in sorted(hyperparameters.items())]
-    return ",".join(parts) or NO_HYPERPARAMETERS
-
-
 def runs(studies: Mapping[str, Mapping[str, Any]]) -> list[Run]:
     """Return every run the studies ask for, each once, in canonical order.
 
@@ -110,7 +59,7 @@ def runs(studies: Mapping[str, Mapping[str, Any]]) -> list[Run]:
     found: dict[tuple[Job, str], tuple[tuple[tuple[str, Any], ...], list[str]]] = {}
     for name, study in studies.items():
         for algorithm in study["algorithms"]:
-            combinations = _combinations(study["hyperparameters"][algorithm] or {})
+            values = combinations(study["hyperparameters"][algorithm] or {})
             for axes in itertools.product(
                 study["backbones"],
                 study["clients"],
@@ -124,22 +73,13 @@ def runs(studies: Mapping[str, Mapping[str, Any]]) -> list[Run]:
                 job = Job(
                     backbone, clients, setting, depth, local_steps, float(beta), algorithm, seed
                 )
-                for value, hyperparameters in combinations:
+                for value, hyperparameters in values:
                     entry = found.setdefault((job, value), (hyperparameters, []))
                     entry[1].append(name)
     return [
         Run(job, value, hyperparameters, tuple(names))
         for (job, value), (hyperparameters, names) in sorted(found.items(), key=lambda kv: kv[0])
     ]
-
-
-def _combinations(
-    lists: Mapping[str, Sequence[Any]],
-) -> list[tuple[str, tuple[tuple[str, Any], ...]]]:
-    names = sorted(lists)
-    products = itertools.product(*(lists[name] for name in names))
-    pairs = (tuple(zip(names, values, strict=True)) for values in products)
-    return [(value_label(dict(pair)), pair) for pair in pairs]
 
 
 def jobs(all_runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -192,17 +132,3 @@ def labels(all_runs: Sequence[Run]) -> dict[str, list[str]]:
         field: sorted({axis_label(getattr(job, field)) for job in distinct})
         for _, field in PATH_KEYS
     }
-
-
-def partition_path(setting: str, beta: float, clients: int) -> str:
-    """Return the folder of a partition below results/partition, in hive style.
-
-    Args:
-        setting: name of the domain assignment.
-        beta: heterogeneity.
-        clients: number of clients.
-
-    Returns:
-        ``setting=1/beta=0.7/clients=4``.
-    """
-    return f"setting={setting}/beta={label(beta)}/clients={label(clients)}"

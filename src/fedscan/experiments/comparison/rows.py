@@ -1,20 +1,17 @@
 """Rows of the run tables, gathered round by round."""
 
-import hashlib
 import json
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from fedscan.experiments.comparison.grid import value_label
 from fedscan.federated import engine
 from fedscan.federated.local_phase import Diverged, LocalOutcome
 from fedscan.io.provenance import canonical_json
 from fedscan.measure.drift import Drift, drift
+from fedscan.measure.perplexity import perplexity
+from fedscan.pipeline.timer import Timer
 from fedscan.problems.language_model import LanguageModelProblem
 
 LAST_ROUNDS = 10
@@ -28,63 +25,6 @@ class Rows(NamedTuple):
     clients: list[dict[str, Any]]
     mixers: list[dict[str, Any]]
     heads: list[dict[str, Any]]
-
-
-class Timer:
-    """Estimates the time left from the rounds done since the start."""
-
-    def __init__(self, done: int) -> None:
-        """Start after ``done`` rounds."""
-        self._start, self._done = time.monotonic(), done
-
-    def left(self, done: int, total: int) -> str:
-        """Return the estimated time for the rounds left, h:mm:ss."""
-        pace = (time.monotonic() - self._start) / max(done - self._done, 1)
-        minutes, seconds = divmod(round(pace * (total - done)), 60)
-        return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
-
-
-def perplexity(loss: float) -> float:
-    """Return exp(loss), +inf on overflow.
-
-    Args:
-        loss: mean cross-entropy in nats.
-
-    Returns:
-        Perplexity per token.
-    """
-    try:
-        return math.exp(loss)
-    except OverflowError:
-        return math.inf
-
-
-def data_sha256(parts: Sequence[np.ndarray]) -> str:
-    """Return the digest of token arrays, shapes included.
-
-    Args:
-        parts: uint16 arrays.
-
-    Returns:
-        Hexadecimal SHA-256.
-    """
-    hasher = hashlib.sha256()
-    for part in parts:
-        hasher.update(repr(part.shape).encode())
-        hasher.update(np.ascontiguousarray(part).tobytes())
-    return hasher.hexdigest()
-
-
-def union(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the clients' sequences one after the other: the server's validation set.
-
-    Args:
-        parts: (sequences, length) arrays in client order.
-
-    Returns:
-        (all sequences, length).
-    """
-    return np.concatenate(parts)
 
 
 @dataclass
@@ -172,14 +112,16 @@ class Record:
             f" val ppl {last['val_ppl']:.2f}, ETA {timer.left(last['round'], total)}"
         )
 
-    def rows(self, hyperparameters: Mapping[str, Any], facts: Mapping[str, Any]) -> Rows:
+    def rows(
+        self, value: str, hyperparameters: Mapping[str, Any], facts: Mapping[str, Any]
+    ) -> Rows:
         """Return the run's rows; metrics of a failed run are NaN, its rounds are kept."""
         failed = self.failure is not None
         val = [math.nan] if failed else [row["val_ppl"] for row in self.rounds]
         train = [math.nan] if failed else [row["train_ppl"] for row in self.rounds]
         no_failure = {"failure": None, "failed_round": None, "failed_client": None}
         run = {
-            "value": value_label(hyperparameters),
+            "value": value,
             "hyperparameters": json.dumps(dict(hyperparameters), sort_keys=True),
             "status": "failed" if failed else "completed",
             **(self.failure or no_failure),

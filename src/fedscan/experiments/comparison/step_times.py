@@ -13,12 +13,12 @@ from fedscan.experiments.comparison.training import PHASES
 from fedscan.federated import engine
 from fedscan.federated.algorithm import Algorithm
 from fedscan.federated.algorithms import ALGORITHMS
+from fedscan.federated.build import build
 from fedscan.federated.problem import Problem
 from fedscan.models.backbones import BACKBONES
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
-from fedscan.pipeline.gpu_lease import require_device
-from fedscan.pipeline.runner import keep_freed_memory
+from fedscan.pipeline.machine import keep_freed_memory, require_device
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 from fedscan.problems.quadratic import QuadraticProblem
 from fedscan.seeds import derive
@@ -132,14 +132,13 @@ def _context(problem: Problem, state: engine.RunState) -> engine.LocalContext:
 
 def _example(name: str) -> Algorithm:
     """Return an algorithm with harmless values; every numeric argument without default gets one."""
-    factory = ALGORITHMS[name]
-    values: dict[str, Any] = {}
-    for key, parameter in inspect.signature(factory).parameters.items():
-        if key == "permutation_groups":
-            values[key] = {"state": (), "heads": ()}
-        elif parameter.default is inspect.Parameter.empty:
-            values[key] = {"estimate": "mean_gradient"}.get(key, 1)
-    return factory(**values)
+    facts = {"permutation_groups": {"state": (), "heads": ()}}
+    values = {
+        key: {"estimate": "mean_gradient"}.get(key, 1)
+        for key, parameter in inspect.signature(ALGORITHMS[name]).parameters.items()
+        if key not in facts and parameter.default is inspect.Parameter.empty
+    }
+    return build(name, values, facts)
 
 
 def _seconds(work: Callable[[], Any]) -> float:

@@ -14,15 +14,19 @@ from fedscan.experiments.comparison.collect import RUN_KEY, asked_for, collect, 
 from fedscan.experiments.comparison.figures import figures
 from fedscan.experiments.comparison.paper import differences
 from fedscan.experiments.comparison.selection import compare
+from fedscan.experiments.comparison.summary_tables import ALL_ROUNDS, ALL_RUNS, COMPARISON
+from fedscan.experiments.comparison.tables import ROUNDS, RUNS
 from fedscan.experiments.comparison.text import comparison_text
+from fedscan.experiments.corpus.grid import partition_path
+from fedscan.experiments.corpus.tables import PARTITION
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
 from fedscan.models.backbones import BACKBONES
 from fedscan.models.language_model import Architecture, parameter_counts
 from fedscan.pipeline.figures import save_figure
 from fedscan.pipeline.numbers import write_numbers, write_table
-from fedscan.pipeline.paper import paper_tables
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.paper import published
+from fedscan.pipeline.stage import Job, Log
 
 TABLES = (
     *("table2", "table5"),
@@ -32,60 +36,63 @@ TABLES = (
 )
 
 
-def run(settings: Mapping[str, Any], results: str, folder: str, report: Log) -> None:
+# Folder of the paper's CSV files.
+PUBLISHED = "fedscan.experiments.comparison.published"
+
+
+def run(job: Job) -> None:
     """Write the collected runs and rounds, the comparison, the numbers and the figures.
 
     Runs that are not there, or were made under another configuration, are left out and counted.
 
     Args:
-        settings: sections ``studies``, ``analysis``, ``training`` and ``model``, and ``paper``,
-            the settings that are compared with the paper's.
-        results: folder of all results.
-        folder: receives all_runs, all_rounds, comparison and numbers (Parquet, CSV, text), figures.
-        report: the job's log.
+        job: settings: sections ``studies``, ``analysis``, ``training`` and ``model``, and
+            ``paper``, the settings that are compared with the paper's. Its folder receives all_runs,
+            all_rounds, comparison and numbers (Parquet, CSV, text), figures.
     """
+    settings, folder = job.settings, job.folder
     runs = grid.runs(settings["studies"])
     provenance = {"settings": settings, "versions": versions()}
-    all_runs, all_rounds = _collected(runs, settings, f"{results}/federated", report)
-    parquet.write(f"{folder}/all_runs.parquet", "all_runs", all_runs, provenance)
-    parquet.write(f"{folder}/all_rounds.parquet", "all_rounds", all_rounds, provenance)
+    all_runs, all_rounds = _collected(runs, settings, job.results / "federated", job.report)
+    parquet.write(folder / "all_runs.parquet", ALL_RUNS, all_runs, provenance)
+    parquet.write(folder / "all_rounds.parquet", ALL_ROUNDS, all_rounds, provenance)
     studies = asked_for(runs, all_runs)
     table = pd.concat(
         [compare(part).assign(study=study) for study, part in studies.items()], ignore_index=True
     )
-    write_table(table, "comparison", folder, provenance)
-    partitions = _partitions(runs, f"{results}/partition")
+    write_table(table, COMPARISON, folder, provenance)
+    partitions = _partitions(runs, job.results / "partition")
     numbers = _numbers(settings, studies, table, partitions)
     write_numbers(numbers, folder, provenance)
     text = comparison_text(table, settings["paper"]["text"], settings["paper"]["tokenizer"])
-    atomic.write_text(f"{folder}/comparison.txt", text)
-    report(text)
+    atomic.write_text(folder / "comparison.txt", text)
+    job.report(text)
     for name, draw in figures(table, all_rounds, settings["analysis"], settings["paper"]).items():
-        save_figure(draw(), f"{folder}/{name}")
+        save_figure(draw(), folder / name)
 
 
 def _collected(
-    runs: list[grid.Run], settings: Mapping[str, Any], federated: str, report: Log
+    runs: list[grid.Run], settings: Mapping[str, Any], federated: Path, report: Log
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the present runs and their rounds."""
-    found = collect(runs, federated, "runs")
+    found = collect(runs, federated, RUNS)
     current = present(runs, found, settings["training"], settings["model"])
     kept = found[current].reset_index(drop=True)
     report(f"{len(kept)} of {len(runs)} runs; {int((~current).sum())} of another configuration")
     if kept.empty:
         raise ValueError(f"{federated}: no run of this configuration is there yet")
-    rounds = collect(runs, federated, "rounds")
+    rounds = collect(runs, federated, ROUNDS)
     return kept, rounds.merge(kept[RUN_KEY], on=RUN_KEY, validate="m:1")
 
 
-def _partitions(runs: list[grid.Run], folder: str) -> pd.DataFrame:
+def _partitions(runs: list[grid.Run], folder: Path) -> pd.DataFrame:
     frames = []
     for setting, beta, clients in sorted(
         {(r.job.setting, r.job.beta, r.job.clients) for r in runs}
     ):
-        path = Path(folder, grid.partition_path(setting, beta, clients), "partition.parquet")
+        path = folder / partition_path(setting, beta, clients) / "partition.parquet"
         if path.exists():
-            frame = parquet.read_frame(path, "partition")
+            frame = parquet.read_frame(path, PARTITION)
             frames.append(frame.assign(setting=setting, beta=beta, clients=clients))
     if not frames:
         raise ValueError(f"{folder}: no partition of this configuration is there yet")
@@ -99,14 +106,14 @@ def _numbers(
     partitions: pd.DataFrame,
 ) -> pd.DataFrame:
     """Return what theory expected and what happened, with the paper's numbers beside ours."""
-    published = paper_tables(TABLES)
+    paper_tables = published(PUBLISHED, TABLES)
     found = [
         *_grid_numbers(settings["analysis"], studies, table),
         *study_numbers.budgets(partitions),
         *study_numbers.model_sizes(_sizes(settings)),
     ]
-    paper = comparison_numbers.paper_numbers(published) | study_numbers.paper_sizes(
-        published["table5"]
+    paper = comparison_numbers.paper_numbers(paper_tables) | study_numbers.paper_sizes(
+        paper_tables["table5"]
     )
     numbers = numbers_table(found, paper)
     note = differences(settings["paper"])

@@ -4,186 +4,193 @@ Each value has one checkpoint file, replaced after every round; a finished value
 there until the job's tables are written. A kill between any two writes loses at most one round.
 """
 
-import inspect
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from fedscan.experiments.comparison import rows as run_rows
-from fedscan.experiments.comparison.grid import value_label
+from fedscan.experiments.comparison.tables import JOB_TABLES, RUNS
 from fedscan.experiments.corpus.sequences import read_clients
 from fedscan.federated import cuda_graph, engine
 from fedscan.federated.algorithm import Algorithm
-from fedscan.federated.algorithms import ALGORITHMS
+from fedscan.federated.build import build
 from fedscan.federated.local_phase import Diverged, local_phase
 from fedscan.federated.problem import Problem
 from fedscan.federated.recorded_phase import RecordedPhase
-from fedscan.io import checkpoints, parquet
+from fedscan.io import checkpoints
+from fedscan.io.digests import arrays_sha256
 from fedscan.io.provenance import config_hash, versions
+from fedscan.labels import value_label
 from fedscan.models.backbones import BACKBONES
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
 from fedscan.models.symmetries import permutation_groups
 from fedscan.pipeline import run_state
-from fedscan.pipeline.gpu_lease import require_device
-from fedscan.pipeline.preemption import stop_if_asked
-from fedscan.pipeline.runner import Log, keep_freed_memory
+from fedscan.pipeline.kept_rows import KeptRows, Rows
+from fedscan.pipeline.machine import keep_freed_memory, require_device
+from fedscan.pipeline.stage import Job
+from fedscan.pipeline.timer import Timer
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 from fedscan.seeds import derive
 
-TABLES = run_rows.Rows._fields
+UNIT = ("value",)
 # How a local step is launched -> (problem, algorithm) -> local phase of a run.
 PHASES: dict[str, Callable[[Problem, Algorithm], engine.LocalPhase]] = {
-    "eager": lambda problem, algorithm: local_phase,
+    "eager": lambda _problem, _algorithm: local_phase,
     "cuda_graph": partial(RecordedPhase, capture=cuda_graph.capture),
 }
 
 
-def run(
-    settings: Mapping[str, Any], partition: str, folder: str, checkpoint_folder: str, report: Log
-) -> None:
+def run(job: Job) -> None:
     """Train every value of a job that is not in its tables yet, and write the tables.
 
     Args:
-        settings: ``job`` axes, ``values`` (hyperparameters per value), sections ``training`` and
-            ``model``, ``data_source``, ``tokenizer``, ``rerun_on_code_change``,
-            ``keep_final_model`` and the ``code`` fingerprint.
-        partition: folder written by stage ``partition``.
-        folder: receives a Parquet file for each of ``TABLES``, and models/ if kept.
-        checkpoint_folder: holds the job's checkpoints while it runs.
-        report: the job's log.
+        job: settings: ``job`` axes, ``values`` (hyperparameters per value), sections ``training``
+            and ``model``, ``data_source``, ``tokenizer``, ``rerun_on_code_change``,
+            ``keep_final_model`` and the ``code`` fingerprint; input ``partition``, folder written by
+            stage ``partition``. Its folder receives a Parquet file for each of ``JOB_TABLES``, and
+            models/ if kept.
 
     Raises:
         ValueError: if the configured device is not there.
     """
-    require_device(settings["training"]["device"], "training")
-    torch.set_num_threads(settings["training"]["threads"])
+    settings, training = job.settings, job.settings["training"]
+    require_device(training["device"], "training")
+    torch.set_num_threads(training["threads"])
     keep_freed_memory()
-    bench = _Bench(settings, partition)
-    kept = _kept_rows(bench, folder, report)
-    for index, hyperparameters in enumerate(settings["values"]):
-        value = value_label(hyperparameters)
-        if value in kept:
-            report(f"{value}: already in the tables")
+    bench = _Bench(settings, job.inputs["partition"])
+    code_counts = settings["rerun_on_code_change"]
+    kept = KeptRows(job.folder, JOB_TABLES, UNIT, code_counts, job.report, one_row)
+    runs = [bench.run(hyperparameters) for hyperparameters in settings["values"]]
+    for index, one in enumerate(runs):
+        if kept.get((one.value,), one.identity) is not None:
+            job.report(f"{one.value}: already in the tables")
             continue
-        report(f"value {index + 1} of {len(settings['values'])}: {value}")
-        path = Path(checkpoint_folder, f"{value}.safetensors")
-        kept[value] = _train(bench, hyperparameters, path, folder, report)
-    _write(bench, [kept[value_label(h)] for h in settings["values"]], folder)
-    shutil.rmtree(checkpoint_folder, ignore_errors=True)
+        job.report(f"value {index + 1} of {len(runs)}: {one.value}")
+        kept.put((one.value,), _train(one, job)._asdict())
+    provenance = {
+        "job": settings["job"],
+        "training": training,
+        "model": settings["model"],
+        "code": settings["code"],
+        "versions": versions(),
+    }
+    kept.write([(one.value,) for one in runs], provenance)
+    shutil.rmtree(job.scratch, ignore_errors=True)
+
+
+def one_row(rows: Rows) -> bool:
+    """Keep a value only with its one row."""
+    return len(rows[RUNS.name]) == 1
+
+
+class _Run(NamedTuple):
+    """One value of a job, made once: what it is called, what it must match, what trains it."""
+
+    value: str
+    hyperparameters: Mapping[str, Any]
+    identity: Mapping[str, str]
+    algorithm: Algorithm
+    bench: "_Bench"
+
+    def problem(self) -> LanguageModelProblem:
+        """Return its problem; every value and algorithm starts from one model."""
+        bench, training = self.bench, self.bench.training
+        seed = bench.job["seed"]
+        return LanguageModelProblem(
+            initialise(bench.architecture, derive(seed, "initial model")),
+            bench.train,
+            bench.validation,
+            bench.schedule,
+            seed,
+            self.precision,
+            training["device"],
+            training["kernels"],
+        )
+
+    @property
+    def precision(self) -> str:
+        """Precision of forward and backward passes."""
+        return "float32" if self.algorithm.full_precision else self.bench.training["precision"]
 
 
 class _Bench:
-    """What all values of a job share: data, architecture, identity."""
+    """What all values of a job share: data and architecture."""
 
-    def __init__(self, settings: Mapping[str, Any], partition: str) -> None:
+    def __init__(self, settings: Mapping[str, Any], partition: Path) -> None:
         self.settings, self.job = settings, settings["job"]
         self.training, model = settings["training"], settings["model"]
         clients, vocab_size = self.job["clients"], model["vocab_size"]
-        self.train = read_clients(Path(partition, "train.parquet"), clients, vocab_size)
-        validation = read_clients(Path(partition, "validation.parquet"), clients, vocab_size)
-        self.data_sha256 = run_rows.data_sha256([*self.train, *validation])
-        self.validation = run_rows.union(validation)
+        self.train = read_clients(partition / "train.parquet", clients, vocab_size)
+        validation = read_clients(partition / "validation.parquet", clients, vocab_size)
+        self.data_sha256 = arrays_sha256([*self.train, *validation])
+        # The server's validation set is all clients'.
+        self.validation = np.concatenate(validation)
         depth = self.job["depth"]
         layers = BACKBONES[self.job["backbone"]](depth)
         self.architecture = Architecture(depth=depth, attention_layers=layers, **model)
         schedule = {k: self.training[k] for k in Schedule._fields if k in self.training}
         self.schedule = Schedule(local_steps=self.job["local_steps"], **schedule)
 
-    def identity(self, hyperparameters: Mapping[str, Any]) -> dict[str, str]:
-        """Return what a row must match to be kept: configuration, data and, if asked, code."""
+    def run(self, hyperparameters: Mapping[str, Any]) -> _Run:
+        """Return the run of one value."""
         model = self.settings["model"]
-        return {
+        identity = {
             "config_hash": config_hash(self.job, hyperparameters, self.training, model),
             "data_sha256": self.data_sha256,
             "code_hash": self.settings["code"],
         }
-
-    def algorithm(self, hyperparameters: Mapping[str, Any]) -> Algorithm:
-        """Return the job's algorithm; a factory that asks for facts of the model gets them."""
-        factory = ALGORITHMS[self.job["algorithm"]]
-        offered = {"permutation_groups": permutation_groups(self.architecture)}
-        asked = inspect.signature(factory).parameters
-        return factory(**hyperparameters, **{k: v for k, v in offered.items() if k in asked})
-
-    def problem(self, algorithm: Algorithm) -> LanguageModelProblem:
-        """Return the problem of one value; every value and algorithm starts from one model."""
-        seed = self.job["seed"]
-        model = initialise(self.architecture, derive(seed, "initial model"))
-        precision = "float32" if algorithm.full_precision else self.training["precision"]
-        return LanguageModelProblem(
-            model,
-            self.train,
-            self.validation,
-            self.schedule,
-            seed,
-            precision,
-            self.training["device"],
-            self.training["kernels"],
-        )
-
-    def matches(self, found: Mapping[str, str], hyperparameters: Mapping[str, Any]) -> bool:
-        """Return whether a stored result was made under the present configuration."""
-        wanted = self.identity(hyperparameters)
-        keys = ["config_hash", "data_sha256"]
-        if self.settings["rerun_on_code_change"]:
-            keys.append("code_hash")
-        return all(found[key] == wanted[key] for key in keys)
+        facts = {"permutation_groups": permutation_groups(self.architecture)}
+        algorithm = build(self.job["algorithm"], hyperparameters, facts)
+        return _Run(value_label(hyperparameters), hyperparameters, identity, algorithm, self)
 
 
-def _kept_rows(bench: _Bench, folder: str, report: Log) -> dict[str, run_rows.Rows]:
-    """Return the rows of earlier runs of this job that are still valid, by value."""
-    paths = [Path(folder, f"{table}.parquet") for table in TABLES]
-    if not all(path.exists() for path in paths):
-        return {}
-    try:
-        tables = [parquet.read(p, t).to_pylist() for p, t in zip(paths, TABLES, strict=True)]
-    except ValueError as error:
-        report(f"earlier results are not usable and are recomputed: {error}")
-        return {}
-    kept = {}
-    for hyperparameters in bench.settings["values"]:
-        value = value_label(hyperparameters)
-        rows = run_rows.Rows(*([row for row in t if row["value"] == value] for t in tables))
-        if len(rows.runs) == 1 and bench.matches(rows.runs[0], hyperparameters):
-            kept[value] = rows
-    return kept
-
-
-def _train(
-    bench: _Bench, hyperparameters: Mapping[str, Any], path: Path, folder: str, report: Log
-) -> run_rows.Rows:
+def _train(one: _Run, job: Job) -> run_rows.Rows:
     """Train one value from its checkpoint, if there is a valid one, to the end."""
-    algorithm = bench.algorithm(hyperparameters)
-    problem = bench.problem(algorithm)
-    identity = bench.identity(hyperparameters)
-    value = value_label(hyperparameters)
-    state, record = run_state.restore(path, problem, algorithm, identity, report, run_rows.Record)
-    rounds, timer = bench.training["rounds"], run_rows.Timer(state.round_index)
-    phase = PHASES[bench.training["step"]](problem, algorithm)
+    bench, training, algorithm = one.bench, one.bench.training, one.algorithm
+    path = job.scratch / f"{one.value}.safetensors"
+    problem = one.problem()
+    state, record = run_state.restore(
+        path, problem, algorithm, one.identity, job.report, run_rows.Record
+    )
+    rounds, timer = training["rounds"], Timer(state.round_index)
+    phase = PHASES[training["step"]](problem, algorithm)
     try:
         for result in _rounds(problem, algorithm, rounds, state, record, phase):
-            record.add(result, problem, value)
+            record.add(result, problem, one.value)
             record.require_finite_perplexity()
-            run_state.store(path, result.state, record, identity)
+            run_state.store(path, result.state, record, one.identity)
             state = result.state
             text = record.status(rounds, timer)
-            report(text)
-            report.advance(f"{bench.job['algorithm']} {value}", state.round_index, rounds, text)
-            stop_if_asked()
+            job.report(text)
+            title = f"{bench.job['algorithm']} {one.value}"
+            job.report.advance(title, state.round_index, rounds, text)
+            job.saved()
     except Diverged as failure:
         record.fail(failure)
-        run_state.store(path, state, record, identity)
-        report(f"FAILED: {failure}")
+        run_state.store(path, state, record, one.identity)
+        job.report(f"FAILED: {failure}")
     if bench.settings["keep_final_model"]:
         arrays = run_state.to_arrays(state.params)
-        facts = {**bench.architecture._asdict(), "round": state.round_index, **identity}
-        checkpoints.save(Path(folder, "models", f"{value}.safetensors"), arrays, facts)
-    return record.rows(hyperparameters, _facts(bench, problem, algorithm) | identity)
+        facts = {**bench.architecture._asdict(), "round": state.round_index, **one.identity}
+        checkpoints.save(job.folder / "models" / f"{one.value}.safetensors", arrays, facts)
+    facts = {
+        "parameters": sum(tensor.numel() for tensor in problem.model.parameters()),
+        "kernels": training["kernels"],
+        "device": training["device"],
+        "step": training["step"],
+        "precision": one.precision,
+        "threads": training["threads"],
+        "data_source": bench.settings["data_source"],
+        "tokenizer": bench.settings["tokenizer"],
+        **one.identity,
+    }
+    return record.rows(one.value, one.hyperparameters, facts)
 
 
 def _rounds(
@@ -195,33 +202,3 @@ def _rounds(
     phase: engine.LocalPhase,
 ) -> Iterator[engine.RoundResult]:
     return iter(()) if record.failure else engine.run(problem, algorithm, rounds, state, phase)
-
-
-def _facts(
-    bench: _Bench, problem: LanguageModelProblem, algorithm: Algorithm
-) -> dict[str, str | int]:
-    training = bench.training
-    return {
-        "parameters": sum(tensor.numel() for tensor in problem.model.parameters()),
-        "kernels": training["kernels"],
-        "device": training["device"],
-        "step": training["step"],
-        "precision": "float32" if algorithm.full_precision else training["precision"],
-        "threads": training["threads"],
-        "data_source": bench.settings["data_source"],
-        "tokenizer": bench.settings["tokenizer"],
-    }
-
-
-def _write(bench: _Bench, rows: list[run_rows.Rows], folder: str) -> None:
-    provenance = {
-        "job": bench.job,
-        "training": bench.training,
-        "model": bench.settings["model"],
-        "code": bench.settings["code"],
-        "versions": versions(),
-    }
-    # "runs" comes last: it is the file that says a value is there.
-    for table in reversed(TABLES):
-        flat = [row for value in rows for row in getattr(value, table)]
-        parquet.write(f"{folder}/{table}.parquet", table, flat, provenance)

@@ -11,6 +11,7 @@ from fedscan.data.packing import split_and_pack
 from fedscan.data.partition import exact
 from fedscan.data.sources import SOURCES
 from fedscan.data.tokenizers import TOKENIZERS
+from fedscan.experiments.corpus.plan import domains as used_domains
 
 
 class DomainStatistics(NamedTuple):
@@ -44,8 +45,7 @@ def inspect(config: Mapping[str, Any]) -> Inspection:
         Outcomes of the records and statistics per domain.
     """
     data, partition = config["data"], config["partition"]
-    used = {s for study in config["studies"].values() for s in study["settings"]}
-    domains = sorted({d for s in used for d in partition["settings"][s]})
+    domains = used_domains(config)
     source, name = data["source"], config["tokenizer"]["name"]
     tokenizer = TOKENIZERS[name](**config["tokenizer"].get(name, {}))
     length, limit = partition["sequence_length"], partition["sequences_per_client"]

@@ -9,8 +9,7 @@ import numpy as np
 
 from fedscan.data.collect import Collected, empty
 from fedscan.io import checkpoints
-from fedscan.pipeline.preemption import stop_if_asked
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.stage import Log
 
 
 def store(path: Path, identity: str, position: Any, collected: Collected) -> None:
@@ -30,7 +29,6 @@ def store(path: Path, identity: str, position: Any, collected: Collected) -> Non
     counts = [[domain, outcome, n] for (domain, outcome), n in collected.outcomes.items()]
     facts = {"identity": identity, "position": position, "outcomes": counts}
     checkpoints.save(path, arrays, facts)
-    stop_if_asked()
 
 
 def restore(

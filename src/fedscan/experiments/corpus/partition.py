@@ -1,33 +1,33 @@
 """Stage ``partition``: token tables of a setting's domains -> token sets of K clients."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from fedscan.data.partition import SPLITS, Holding, exact, partition
 from fedscan.experiments.corpus.sequences import sequence_table, to_matrix
+from fedscan.experiments.corpus.tables import PARTITION, SEQUENCES, TOKENS
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.stage import Job
 
 
-def run(settings: Mapping[str, Any], tokens: str, folder: str, report: Log) -> None:
+def run(job: Job) -> None:
     """Write the partition table and the clients' sequences.
 
     Args:
-        settings: ``domains`` of the setting, ``clients``, ``beta``, ``train_val_split``.
-        tokens: folder written by stage ``tokens``.
-        folder: receives partition.parquet, train.parquet and validation.parquet.
-        report: the job's log.
+        job: settings: ``domains`` of the setting, ``clients``, ``beta``, ``train_val_split``; input
+            ``tokens``, folder written by stage ``tokens``. Its folder receives partition.parquet,
+            train.parquet and validation.parquet.
 
     Raises:
         ValueError: if a client would hold nothing or a token table is damaged.
     """
-    pools = _pools(Path(tokens, "manifest.json"), settings["domains"])
+    settings, tokens = job.settings, job.inputs["tokens"]
+    pools = _pools(tokens / "manifest.json", settings["domains"])
     holdings = partition(
         pools,
         settings["domains"],
@@ -37,11 +37,11 @@ def run(settings: Mapping[str, Any], tokens: str, folder: str, report: Log) -> N
     )
     provenance = {"settings": settings, "versions": versions()}
     rows = [holding._asdict() for holding in holdings]
-    parquet.write(f"{folder}/partition.parquet", "partition", rows, provenance)
+    parquet.write(job.folder / "partition.parquet", PARTITION, rows, provenance)
     for split in SPLITS:
         table = _sequences([h for h in holdings if h.split == split and h.count], tokens, split)
-        parquet.write(f"{folder}/{split}.parquet", "sequences", table, provenance)
-        report(f"{split}: {table.num_rows} sequences on {settings['clients']} clients")
+        parquet.write(job.folder / f"{split}.parquet", SEQUENCES, table, provenance)
+        job.report(f"{split}: {table.num_rows} sequences on {settings['clients']} clients")
 
 
 def _pools(path: Path, domains: Sequence[str]) -> dict[str, int]:
@@ -55,11 +55,11 @@ def _pools(path: Path, domains: Sequence[str]) -> dict[str, int]:
         ) from None
 
 
-def _sequences(holdings: list[Holding], tokens: str, split: str) -> pa.Table:
+def _sequences(holdings: list[Holding], tokens: Path, split: str) -> pa.Table:
     pools = {}
     for domain in sorted({holding.domain for holding in holdings}):
-        path = Path(tokens, f"domain={domain}", f"{split}.parquet")
-        pools[domain] = to_matrix(parquet.read(path, "tokens"), path)
+        path = tokens / f"domain={domain}" / f"{split}.parquet"
+        pools[domain] = to_matrix(parquet.read(path, TOKENS), path)
         needed = max(h.first + h.count for h in holdings if h.domain == domain)
         if len(pools[domain]) < needed:
             raise ValueError(

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from fedscan.experiments.corpus.tables import SEQUENCES
 from fedscan.io import parquet
 
 
@@ -68,7 +69,7 @@ def read_clients(path: str | Path, clients: int, vocab_size: int) -> list[np.nda
     Raises:
         ValueError: if the file is damaged or a client has no sequence.
     """
-    table = parquet.read(path, "sequences")
+    table = parquet.read(path, SEQUENCES)
     matrix = to_matrix(table, path, vocab_size)
     owner = table.column("client").to_numpy()
     parts = [matrix[owner == client] for client in range(clients)]

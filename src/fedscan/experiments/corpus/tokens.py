@@ -13,37 +13,39 @@ from fedscan import seeds
 from fedscan.data.collect import Collected, collect
 from fedscan.data.packing import Packed, split_and_pack
 from fedscan.data.partition import exact
+from fedscan.data.records import Record
 from fedscan.data.sources import SOURCES, local
 from fedscan.data.tokenizer import Tokenizer
 from fedscan.data.tokenizers import TOKENIZERS
-from fedscan.experiments.corpus import interrupted as bucket_state
+from fedscan.experiments.corpus import interrupted
 from fedscan.experiments.corpus.sequences import sequence_table
+from fedscan.experiments.corpus.tables import DOCUMENTS, TOKENS
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import digest, versions
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.stage import Job
 
 CHECKPOINT = "interrupted.safetensors"
 
 
-def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
+def run(job: Job) -> None:
     """Write the token tables of every domain, the record counts and the manifest.
 
     Args:
-        settings: sections ``data``, ``tokenizer``, ``partition`` and the list ``domains``.
-        folder: receives domain=<name>/{train,validation}.parquet, documents.parquet and
+        job: settings: sections ``data``, ``tokenizer``, ``partition`` and the list ``domains``. Its
+            folder receives domain=<name>/{train,validation}.parquet, documents.parquet and
             manifest.json.
-        report: the job's log.
 
     Raises:
         ValueError: if the input is damaged or a domain has too little text.
     """
+    settings, folder, report = job.settings, job.folder, job.report
     data, partition = settings["data"], settings["partition"]
     name = settings["tokenizer"]["name"]
     tokenizer = TOKENIZERS[name](**settings["tokenizer"].get(name, {}))
     length, limit = partition["sequence_length"], partition["sequences_per_client"]
     # Validation may overshoot its share by one document; training must not lack it.
     quota = limit * length + data["max_tokens_per_document"] + 1
-    collected = _collect(settings, tokenizer, quota, Path(folder, CHECKPOINT), report)
+    collected = _collect(job, tokenizer, quota)
     share = exact(partition["train_val_split"])
     manifest = _head(settings, tokenizer, collected)
     provenance = {"settings": _without_paths(settings), "versions": versions()}
@@ -59,18 +61,22 @@ def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
         {"domain": domain, "outcome": outcome, "records": count}
         for (domain, outcome), count in collected.outcomes.items()
     ]
-    parquet.write(f"{folder}/documents.parquet", "documents", rows, provenance)
-    atomic.write_text(f"{folder}/manifest.json", json.dumps(manifest, indent=2, sort_keys=True))
-    Path(folder, CHECKPOINT).unlink(missing_ok=True)
+    parquet.write(folder / "documents.parquet", DOCUMENTS, rows, provenance)
+    atomic.write_text(folder / "manifest.json", json.dumps(manifest, indent=2, sort_keys=True))
+    (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
-def _collect(
-    settings: Mapping[str, Any], tokenizer: Tokenizer, quota: int, path: Path, report: Log
-) -> Collected:
+def _collect(job: Job, tokenizer: Tokenizer, quota: int) -> Collected:
     """Read the source once, going on where an interrupted preparation left off."""
+    settings, path = job.settings, job.folder / CHECKPOINT
     data, source = settings["data"], settings["data"]["source"]
     identity = digest(settings)
-    position, start = bucket_state.restore(path, identity, settings["domains"], report)
+    position, start = interrupted.restore(path, identity, settings["domains"], job.report)
+
+    def store(place: Record, so_far: Collected) -> None:
+        interrupted.store(path, identity, place.state, so_far)
+        job.saved()
+
     records = SOURCES[source](settings["domains"], data["seed"], position, **data.get(source, {}))
     collected = collect(
         records,
@@ -78,7 +84,7 @@ def _collect(
         data["max_tokens_per_document"],
         quota,
         start,
-        lambda place, so_far: bucket_state.store(path, identity, place.state, so_far),
+        store,
     )
     return collected._replace(outcomes=Counter(dict(sorted(collected.outcomes.items()))))
 
@@ -114,7 +120,7 @@ def _without_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_domain(
-    folder: str,
+    folder: Path,
     domain: str,
     documents: list[np.ndarray],
     packed: Packed,
@@ -127,7 +133,7 @@ def _write_domain(
     }
     for split, sequences in packed._asdict().items():
         table = sequence_table(sequences, {"sequence": np.arange(len(sequences))})
-        parquet.write(f"{folder}/domain={domain}/{split}.parquet", "tokens", table, provenance)
+        parquet.write(folder / f"domain={domain}" / f"{split}.parquet", TOKENS, table, provenance)
         counts[split] = len(sequences)
         counts[f"{split}_sha256"] = hashlib.sha256(sequences.tobytes()).hexdigest()
     return counts

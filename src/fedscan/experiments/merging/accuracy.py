@@ -1,18 +1,17 @@
 """Stage ``specialist_accuracy``: a base and all its specialists, each evaluated once per task."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from fedscan.experiments.merging.bench import Bench, Specialist
 from fedscan.experiments.merging.grid import specialist_name
+from fedscan.experiments.merging.merge_tables import SPECIALIST_ACCURACY
 from fedscan.io.provenance import digest, versions
 from fedscan.params.algebra import Params
-from fedscan.pipeline.kept_rows import RowStore
+from fedscan.pipeline.keys import without
 from fedscan.pipeline.model_files import read_model
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.stage import Job
 
-TABLE = "specialist_accuracy"
 ZERO_SHOT = "zero_shot"
 
 
@@ -24,41 +23,39 @@ class _Model(NamedTuple):
     specialist: Specialist | None
 
 
-def run(settings: Mapping[str, Any], merging: str, folder: str, progress: str, report: Log) -> None:
+def run(job: Job) -> None:
     """Evaluate every model that is not in the table yet, and write the table.
 
     Args:
-        settings: ``base``, ``tasks``, ``seeds``, ``mus``, ``checkpoint_epochs``,
+        job: settings: ``base``, ``tasks``, ``seeds``, ``mus``, ``checkpoint_epochs``,
             ``evaluation_batch_size``, ``precision``, ``device``, ``threads``,
-            ``rerun_on_code_change`` and the ``code`` fingerprint.
-        merging: folder results/merging with base, specialists and evaluation sets.
-        folder: receives specialist_accuracy.parquet.
-        progress: file that keeps rows while the job runs.
-        report: the job's log.
+            ``rerun_on_code_change`` and the ``code`` fingerprint; results/merging holds base,
+            specialists and evaluation sets. Its folder receives specialist_accuracy.parquet.
     """
-    bench = Bench(settings, Path(merging))
-    code_counts = settings["rerun_on_code_change"]
-    store = RowStore(Path(folder), [TABLE], Path(progress), code_counts, report)
+    settings, report = job.settings, job.report
+    bench = Bench(settings, job.results / "merging")
+    kept = bench.kept_rows(job, [SPECIALIST_ACCURACY])
     models = list(_models(bench))
     for index, model in enumerate(models, 1):
         sha = bench.base_sha256 if model.specialist is None else model.specialist.sha256
         parts = [model.facts, sha, bench.facts()]
         identity = {"config_hash": digest(parts), "code_hash": settings["code"]}
-        if store.kept(model.name, identity) is not None:
+        if kept.get((model.name,), identity) is not None:
             report(f"{model.name}: already in the table")
             continue
         failure = None if model.specialist is None else model.specialist.failure
         rows = bench.accuracies(_params(bench, model), failure)
         named = [{"model": model.name, **model.facts, **row, **identity} for row in rows]
-        store.add(model.name, {TABLE: named})
+        kept.put((model.name,), {SPECIALIST_ACCURACY.name: named})
+        job.saved()
         text = ", ".join(f"{row['evaluated_on']} {row['accuracy']}" for row in rows)
         report(f"{model.name}: {text}")
         report.advance("specialists", index, len(models), model.name)
     provenance = {
-        "settings": {k: v for k, v in settings.items() if k != "rerun_on_code_change"},
+        "settings": without(settings, "rerun_on_code_change"),
         "versions": versions(),
     }
-    store.write([model.name for model in models], provenance)
+    kept.write([(model.name,) for model in models], provenance)
 
 
 def _models(bench: Bench) -> Iterator[_Model]:

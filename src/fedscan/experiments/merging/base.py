@@ -1,21 +1,23 @@
 """Stage ``merging_base``: the model all specialists start from, in one format."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from fedscan.data.tokenizers import TOKENIZERS
+from fedscan.experiments.comparison.tables import RUNS
+from fedscan.experiments.merging.grid import FEDERATED
+from fedscan.experiments.merging.tables import MERGING_BASE
 from fedscan.io import checkpoints, parquet
+from fedscan.io.digests import file_sha256
 from fedscan.io.provenance import versions
 from fedscan.models.language_model import Architecture
 from fedscan.models.pretrained import parameters
 from fedscan.params.algebra import Params
-from fedscan.pipeline.model_files import DTYPES, WEIGHTS, from_pretrained, sha256, write_base
-from fedscan.pipeline.runner import Log
-
-FEDERATED = "federated"
+from fedscan.pipeline.model_files import DTYPES, WEIGHTS, from_pretrained, write_base
+from fedscan.pipeline.stage import Job
 
 
 class Base(NamedTuple):
@@ -27,22 +29,21 @@ class Base(NamedTuple):
     val_ppl_last10: float | None = None
 
 
-def run(settings: Mapping[str, Any], federated: str, folder: str, report: Log) -> None:
+def run(job: Job) -> None:
     """Write a base as config.json and model.safetensors, and a table of its facts.
 
     Args:
-        settings: ``origin`` ('federated', a folder or a hub id), ``precision``, the section
-            ``tokenizer``, and for 'federated' the paths of the training ``jobs``.
-        federated: folder of the training jobs.
-        folder: receives config.json, model.safetensors and base.parquet.
-        report: the job's log.
+        job: settings: ``origin`` ('federated', a folder or a hub id), ``precision``, the section
+            ``tokenizer``, and for 'federated' the paths of the training ``jobs``. Its folder
+            receives config.json, model.safetensors and base.parquet.
 
     Raises:
         ValueError: if there is no such model, or its vocabulary is smaller than the tokenizer's.
     """
+    settings, folder, report = job.settings, job.folder, job.report
     origin, precision = settings["origin"], settings["precision"]
     if origin == FEDERATED:
-        base = _best_federated(settings["jobs"], Path(federated), precision)
+        base = _best_federated(settings["jobs"], job.results / "federated", precision)
         report(f"best of the federated runs: {base.selected}, {base.val_ppl_last10:.3f}")
     else:
         base = Base(*from_pretrained(origin, precision))
@@ -53,7 +54,7 @@ def run(settings: Mapping[str, Any], federated: str, folder: str, report: Log) -
         raise ValueError(
             f"{origin}: its embedding has {rows} rows; tokenizer {name!r} needs {needed}"
         )
-    write_base(Path(folder), base.shape, base.params)
+    write_base(folder, base.shape, base.params)
     facts = {
         "source": FEDERATED if origin == FEDERATED else Path(origin).name,
         "selected": base.selected,
@@ -62,10 +63,10 @@ def run(settings: Mapping[str, Any], federated: str, folder: str, report: Log) -
         "precision": precision,
         "tokenizer": name,
         "vocab_size": rows,
-        "sha256": sha256(Path(folder, WEIGHTS)),
+        "sha256": file_sha256(folder / WEIGHTS),
     }
     provenance = {"architecture": base.shape._asdict(), "versions": versions()}
-    parquet.write(f"{folder}/base.parquet", "merging_base", [facts], provenance)
+    parquet.write(folder / "base.parquet", MERGING_BASE, [facts], provenance)
     report(f"{facts['parameters']:,} parameters")
 
 
@@ -73,7 +74,7 @@ def _best_federated(jobs: Sequence[str], folder: Path, precision: str) -> Base:
     """Return the global model with the lowest last-10 validation perplexity of all runs."""
     found = []
     for path in jobs:
-        for row in parquet.read(folder / path / "runs.parquet", "runs").to_pylist():
+        for row in parquet.read(folder / path / "runs.parquet", RUNS).to_pylist():
             if row["status"] == "completed":
                 found.append((row["val_ppl_last10"], path, row["value"]))
     if not found:

@@ -1,6 +1,6 @@
 """A base model, its specialists and the evaluation sets of all tasks: accuracies of any model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,12 +8,16 @@ import torch
 
 from fedscan.experiments.merging.grid import EVALUATION, model_file
 from fedscan.experiments.merging.inputs import TaskInput, read_task
+from fedscan.experiments.merging.tables import SPECIALISTS
 from fedscan.io import parquet
+from fedscan.io.digests import file_sha256
+from fedscan.io.tables import Table
 from fedscan.models.pretrained import empty_model
 from fedscan.params.algebra import Params
-from fedscan.pipeline.gpu_lease import require_device
-from fedscan.pipeline.model_files import WEIGHTS, read_base, sha256
-from fedscan.pipeline.runner import keep_freed_memory
+from fedscan.pipeline.kept_rows import KeptRows
+from fedscan.pipeline.machine import keep_freed_memory, require_device
+from fedscan.pipeline.model_files import WEIGHTS, read_base
+from fedscan.pipeline.stage import Job
 from fedscan.problems.classification import Classifier, outcome
 
 
@@ -41,7 +45,7 @@ class Bench:
         self.settings, self._merging = settings, merging
         folder = merging / "bases" / f"base={settings['base']}"
         self.shape, self.base = read_base(folder)
-        self.base_sha256 = sha256(folder / WEIGHTS)
+        self.base_sha256 = file_sha256(folder / WEIGHTS)
         self.tasks: dict[str, TaskInput] = {
             task: read_task(
                 merging / "tasks" / f"task={task}" / f"subset={EVALUATION}",
@@ -52,6 +56,11 @@ class Bench:
         model = empty_model(self.shape)
         require_device(settings["device"], "merging")
         self.classifier = Classifier(model, settings["precision"], settings["device"])
+
+    def kept_rows(self, job: Job, tables: Sequence[Table]) -> KeptRows:
+        """Return what the job has of ``tables``, one unit per model, kept as they are evaluated."""
+        code_counts, progress = self.settings["rerun_on_code_change"], job.scratch / "rows.json"
+        return KeptRows(job.folder, tables, ["model"], code_counts, job.report, progress=progress)
 
     def facts(self) -> list[Any]:
         """Return what every evaluation depends on, the model aside."""
@@ -75,7 +84,7 @@ class Bench:
         for task in self.tasks:
             job = f"base={self.settings['base']}/task={task}/seed={seed}"
             folder = self._merging / "specialists" / job
-            rows = parquet.read(folder / "specialists.parquet", "specialists").to_pylist()
+            rows = parquet.read(folder / "specialists.parquet", SPECIALISTS).to_pylist()
             for row in rows:
                 found[task, row["mu"], row["epoch"]] = _specialist(folder, row)
         return found
@@ -122,7 +131,7 @@ def _specialist(folder: Path, row: Mapping[str, Any]) -> Specialist:
     path = folder / model_file(row["mu"], row["epoch"])
     if row["model_file"] is None:
         return Specialist(None, "", f"epoch {row['epoch']} is no checkpoint epoch")
-    if not path.is_file() or sha256(path) != row["model_sha256"]:
+    if not path.is_file() or file_sha256(path) != row["model_sha256"]:
         raise ValueError(
             f"{path}: missing or changed since {folder}/specialists.parquet was written; delete"
             " that table to train it again"

@@ -1,21 +1,23 @@
 """Checks of one-shot merging: nothing missing, models unchanged, averages inside their ball."""
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fedscan.experiments.bounds.checks import Check
 from fedscan.experiments.merging import grid as merging_grid
+from fedscan.experiments.merging.merge_tables import DISPLACEMENTS, MERGES
+from fedscan.experiments.merging.tables import SPECIALISTS
 from fedscan.io import parquet
+from fedscan.io.digests import file_sha256
+from fedscan.pipeline.checks import Check, present_code
 
 # Norms are sums of many float32 entries.
 ROUNDING = 1e-6
 
 
-def merging_checks(settings: Mapping[str, Any], results: str) -> Iterator[Check]:
+def checks(settings: Mapping[str, Any], results: Path) -> Iterator[Check]:
     """Check the tables of merging.
 
     Args:
@@ -26,7 +28,7 @@ def merging_checks(settings: Mapping[str, Any], results: str) -> Iterator[Check]
     Yields:
         One check per base, seed and subject.
     """
-    root = Path(results, "merging")
+    root = results / "merging"
     for base in settings["bases"]:
         for seed in settings["seeds"]:
             for task in settings["tasks"]:
@@ -37,12 +39,12 @@ def merging_checks(settings: Mapping[str, Any], results: str) -> Iterator[Check]
 
 
 def _specialists(folder: Path, path: str, settings: Mapping[str, Any]) -> Iterator[Check]:
-    table = parquet.read_frame(folder / "specialists.parquet", "specialists")
+    table = parquet.read_frame(folder / "specialists.parquet", SPECIALISTS)
     kept = table[table["model_file"].notna()]
     changed = [
         file
         for file, digest in zip(kept["model_file"], kept["model_sha256"], strict=True)
-        if not (folder / file).is_file() or _sha256(folder / file) != digest
+        if not (folder / file).is_file() or file_sha256(folder / file) != digest
     ]
     detail = f"{len(kept)} models, changed or gone: {', '.join(changed) or 'none'}"
     yield Check("specialists' models are those of the table", path, not changed, detail)
@@ -50,7 +52,7 @@ def _specialists(folder: Path, path: str, settings: Mapping[str, Any]) -> Iterat
 
 
 def _merges(folder: Path, path: str, settings: Mapping[str, Any]) -> Iterator[Check]:
-    table = parquet.read_frame(folder / "merges.parquet", "merges")
+    table = parquet.read_frame(folder / "merges.parquet", MERGES)
     plan = merging_grid.merges(
         settings["mus"], settings["checkpoint_epochs"], settings["operators"]
     )
@@ -61,7 +63,7 @@ def _merges(folder: Path, path: str, settings: Mapping[str, Any]) -> Iterator[Ch
     done = table[table["status"] == "completed"]
     counted = (100 * done["correct"] / done["examples"] - done["accuracy"]).abs() < ROUNDING
     yield Check("accuracies are correct / examples", path, bool(counted.all()), f"{len(done)} rows")
-    moved = parquet.read_frame(folder / "displacements.parquet", "displacements")
+    moved = parquet.read_frame(folder / "displacements.parquet", DISPLACEMENTS)
     averages = moved[(moved["operator"] == "average") & (moved["status"] == "completed")]
     inside = averages["displacement"] <= averages["mean_norm"] * (1 + ROUNDING)
     detail = f"{int(inside.sum())} of {len(averages)} averages within sum p ||T||"
@@ -71,10 +73,5 @@ def _merges(folder: Path, path: str, settings: Mapping[str, Any]) -> Iterator[Ch
 
 def _present_code(table: pd.DataFrame, stage: str, path: str, settings: Mapping[str, Any]) -> Check:
     old = int((table["code_hash"] != settings["codes"][stage]).sum())
-    accepted = not old or not settings["rerun_on_code_change"]
-    return Check("merging results of the present code", path, accepted, f"{old} rows of other code")
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    name, detail = "merging results of the present code", f"{old} rows of other code"
+    return present_code(path, old, detail, settings["rerun_on_code_change"], name)

@@ -1,6 +1,7 @@
 """The part of the configuration that describes one-shot merging (paper, Appendices F, G.5, H.3)."""
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Len
 from pydantic import Field
@@ -12,6 +13,7 @@ from fedscan.config.types import (
     Name,
     NonNegative,
     Positive,
+    Problem,
     Section,
     Seed,
     Share,
@@ -134,3 +136,46 @@ class Merging(Section):
     )
     device: Literal["cpu", "cuda"] = Field(description="device of fine-tuning and evaluation")
     threads: Threads = Field(description="CPU threads per job; part of a result's identity")
+
+
+def rules(config: Any) -> Iterator[Problem]:
+    """Yield what is wrong between keys.
+
+    Args:
+        config: a configuration whose single keys are valid.
+
+    Yields:
+        (location, value, message) per problem.
+    """
+    merging = config.merging
+    if merging.reserved_tokens >= merging.max_tokens:
+        message = f"must be less than merging.max_tokens = {merging.max_tokens}"
+        yield ("merging", "reserved_tokens"), merging.reserved_tokens, message
+    if merging.source == "local":
+        for task in merging.tasks:
+            if task not in merging.local:
+                message = f"source 'local' needs the files of {task!r}: add merging.local.{task}"
+                yield ("merging", "local"), sorted(merging.local), message
+    yield from _fine_tuning(config)
+    if not any(merging.bases.values()):
+        message = "at least one base is needed"
+        yield ("merging", "bases"), sorted(merging.bases), message
+    for name, base in merging.bases.items():
+        if (
+            base is not None
+            and base.checkpoint == "federated"
+            and (not config.workflow.keep_final_model)
+        ):
+            message = "'federated' needs the runs' models: set workflow.keep_final_model: true"
+            yield ("merging", "bases", name, "checkpoint"), base.checkpoint, message
+
+
+def _fine_tuning(config: Any) -> Iterator[Problem]:
+    tuning, where = config.merging.fine_tuning, ("merging", "fine_tuning")
+    for index, epoch in enumerate(tuning.checkpoint_epochs):
+        if epoch > tuning.epochs:
+            message = f"must not exceed merging.fine_tuning.epochs = {tuning.epochs}"
+            yield (*where, "checkpoint_epochs", index), epoch, message
+    if 0.0 not in tuning.mus:
+        message = "must contain 0: task arithmetic and TIES merge specialists without proximal term"
+        yield (*where, "mus"), tuning.mus, message

@@ -4,10 +4,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedscan.experiments.comparison.grid import label, value_label
+from fedscan.labels import label, value_label
 
 EVALUATION = "evaluation"
-FIGURES = ("scales", "tasks", "displacements")
+# A base's checkpoint: the best model of the federated runs.
+FEDERATED = "federated"
 
 
 class Merge(NamedTuple):

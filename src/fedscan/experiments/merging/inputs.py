@@ -1,13 +1,13 @@
 """Examples of a task, read back from the tables of stage ``task_data``."""
 
-import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from fedscan.experiments.merging.tables import TASK_EXAMPLES, TASK_LABELS
 from fedscan.io import parquet
+from fedscan.io.digests import arrays_sha256
 from fedscan.problems.classification import TaskExamples
 
 
@@ -31,8 +31,8 @@ def read_task(folder: Path, vocab_size: int) -> TaskInput:
     Raises:
         ValueError: if a table is damaged or a token id is outside the vocabulary.
     """
-    rows = parquet.read(folder / "examples.parquet", "task_examples")
-    labels = parquet.read(folder / "labels.parquet", "task_labels")
+    rows = parquet.read(folder / "examples.parquet", TASK_EXAMPLES)
+    labels = parquet.read(folder / "labels.parquet", TASK_LABELS)
     prompts = [np.asarray(ids, np.uint16) for ids in rows["prompt"].to_pylist()]
     words = [np.asarray(ids, np.uint16) for ids in labels["ids"].to_pylist()]
     targets = np.asarray(rows["label"].to_pylist(), np.int64)
@@ -40,12 +40,4 @@ def read_task(folder: Path, vocab_size: int) -> TaskInput:
     if largest >= vocab_size:
         raise ValueError(f"{folder}: token id {largest}; the model has {vocab_size} embeddings")
     examples = TaskExamples(prompts, targets, words)
-    return TaskInput(examples, _digest([*prompts, *words, targets]))
-
-
-def _digest(parts: Sequence[np.ndarray]) -> str:
-    hasher = hashlib.sha256()
-    for part in parts:
-        hasher.update(repr(part.shape).encode())
-        hasher.update(part.tobytes())
-    return hasher.hexdigest()
+    return TaskInput(examples, arrays_sha256([*prompts, *words, targets]))

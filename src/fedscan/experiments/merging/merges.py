@@ -6,35 +6,32 @@ kept: what is kept are its accuracies and where it lies.
 
 import functools
 import itertools
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 from fedscan.experiments.merging.bench import Bench
 from fedscan.experiments.merging.grid import Merge, merges
+from fedscan.experiments.merging.merge_tables import DISPLACEMENTS, MERGES, TASK_VECTORS
 from fedscan.experiments.merging.rows import Group, HeldOut, held_out, merge_rows, task_vector_rows
 from fedscan.io.provenance import digest, versions
-from fedscan.pipeline.kept_rows import RowStore, Tables
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.kept_rows import Rows
+from fedscan.pipeline.keys import without
+from fedscan.pipeline.stage import Job
 
-TABLES = ("merges", "displacements", "task_vectors")
+TABLES = (MERGES, DISPLACEMENTS, TASK_VECTORS)
 
 
-def run(settings: Mapping[str, Any], merging: str, folder: str, progress: str, report: Log) -> None:
+def run(job: Job) -> None:
     """Make and evaluate every merge that is not in the tables yet, and write the tables.
 
     Args:
-        settings: ``base``, ``seed``, ``tasks``, ``mus``, ``checkpoint_epochs``, ``operators``,
+        job: settings: ``base``, ``seed``, ``tasks``, ``mus``, ``checkpoint_epochs``, ``operators``,
             ``gradient_examples`` (per task), ``evaluation_batch_size``, ``precision``,
-            ``device``, ``threads``, ``rerun_on_code_change`` and the ``code`` fingerprint.
-        merging: folder results/merging with base, specialists and evaluation sets.
-        folder: receives a table for each of ``TABLES``.
-        progress: file that keeps rows while the job runs.
-        report: the job's log.
+            ``device``, ``threads``, ``rerun_on_code_change`` and the ``code`` fingerprint;
+            results/merging holds base, specialists and evaluation sets. Its folder receives a table
+            for each of ``TABLES``.
     """
-    bench = Bench(settings, Path(merging))
-    code_counts = settings["rerun_on_code_change"]
-    store = RowStore(Path(folder), TABLES, Path(progress), code_counts, report)
+    settings, report = job.settings, job.report
+    bench = Bench(settings, job.results / "merging")
+    kept = bench.kept_rows(job, TABLES)
     specialists = bench.specialists(settings["seed"])
     plan = merges(settings["mus"], settings["checkpoint_epochs"], settings["operators"])
     # The gradient at the base: computed when the first merge needs it, for all of them.
@@ -47,23 +44,24 @@ def run(settings: Mapping[str, Any], merging: str, folder: str, progress: str, r
             name = group.name if one is None else one.name
             identity = _identity(group, one)
             names.append(name)
-            if store.kept(name, identity) is not None:
+            if kept.get((name,), identity) is not None:
                 report(f"{name}: already in the tables")
                 continue
             tables = _rows(group, one, start())
             named = {
-                table: [{"model": name, **row, **identity} for row in tables.get(table, [])]
+                table.name: [{"model": name, **r, **identity} for r in tables.get(table.name, [])]
                 for table in TABLES
             }
-            store.add(name, named)
-            found = ", ".join(f"{r['evaluated_on']} {r['accuracy']}" for r in named["merges"])
+            kept.put((name,), named)
+            job.saved()
+            found = ", ".join(f"{r['evaluated_on']} {r['accuracy']}" for r in named[MERGES.name])
             report(f"{name}: {found or 'task vectors'}")
             report.advance("merges", len(names), len(plan), name)
     provenance = {
-        "settings": {k: v for k, v in settings.items() if k != "rerun_on_code_change"},
+        "settings": without(settings, "rerun_on_code_change"),
         "versions": versions(),
     }
-    store.write(names, provenance)
+    kept.write([(name,) for name in names], provenance)
 
 
 def _identity(group: Group, one: Merge | None) -> dict[str, str]:
@@ -77,7 +75,7 @@ def _identity(group: Group, one: Merge | None) -> dict[str, str]:
     }
 
 
-def _rows(group: Group, one: Merge | None, start: HeldOut) -> Tables:
+def _rows(group: Group, one: Merge | None, start: HeldOut) -> Rows:
     if one is None:
-        return {"task_vectors": task_vector_rows(group, start)}
+        return {TASK_VECTORS.name: task_vector_rows(group, start)}
     return merge_rows(group, one, start)

@@ -9,11 +9,12 @@ import torch
 
 from fedscan.experiments.merging.bench import Bench, Specialist
 from fedscan.experiments.merging.grid import Merge, group_name
+from fedscan.experiments.merging.merge_tables import DISPLACEMENTS, MERGES
 from fedscan.operators import OPERATORS
 from fedscan.operators.direction import Direction, merge
 from fedscan.operators.geometry import alignment, gram, mean_cosines, sum_ratio
 from fedscan.params.algebra import Params, add, multiply, zeros_like
-from fedscan.pipeline.kept_rows import Tables
+from fedscan.pipeline.kept_rows import Rows
 from fedscan.pipeline.model_files import TensorFile
 
 
@@ -104,7 +105,7 @@ def task_vector_rows(group: Group, start: HeldOut) -> list[dict[str, Any]]:
     return rows
 
 
-def merge_rows(group: Group, one: Merge, start: HeldOut) -> Tables:
+def merge_rows(group: Group, one: Merge, start: HeldOut) -> Rows:
     """Make a merge and return its rows.
 
     Args:
@@ -120,8 +121,8 @@ def merge_rows(group: Group, one: Merge, start: HeldOut) -> Tables:
         params = merge(group.bench.base, group.direction(one.operator, one.density), one.scale)
     accuracies = group.bench.accuracies(params, group.failure)
     return {
-        "merges": [{**one._asdict(), **row} for row in accuracies],
-        "displacements": [{**one._asdict(), **_displacement(group, params, start)}],
+        MERGES.name: [{**one._asdict(), **row} for row in accuracies],
+        DISPLACEMENTS.name: [{**one._asdict(), **_displacement(group, params, start)}],
     }
 
 

@@ -6,24 +6,27 @@ moments and rows. A kill between any two writes loses at most one epoch and chan
 
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from fedscan.experiments.comparison.grid import label
 from fedscan.experiments.merging.grid import model_file
 from fedscan.experiments.merging.inputs import read_task
-from fedscan.io import checkpoints, parquet
+from fedscan.experiments.merging.tables import SPECIALISTS
+from fedscan.io import checkpoints
+from fedscan.io.digests import file_sha256
 from fedscan.io.provenance import digest, versions
+from fedscan.labels import label
 from fedscan.models.pretrained import empty_model
 from fedscan.params.algebra import Params, norm, subtract
-from fedscan.pipeline.gpu_lease import require_device
-from fedscan.pipeline.model_files import DTYPES, WEIGHTS, read_base, sha256, write_model
-from fedscan.pipeline.preemption import stop_if_asked
-from fedscan.pipeline.runner import Log, keep_freed_memory
+from fedscan.pipeline.kept_rows import KeptRows, Rows
+from fedscan.pipeline.keys import without
+from fedscan.pipeline.machine import keep_freed_memory, require_device
+from fedscan.pipeline.model_files import DTYPES, WEIGHTS, read_base, write_model
+from fedscan.pipeline.stage import Job, Log
 from fedscan.problems.classification import Classifier
 from fedscan.problems.fine_tuning import (
     Diverged,
@@ -36,47 +39,49 @@ from fedscan.problems.fine_tuning import (
 )
 
 TREES = ("params", "first", "second")
-Rows = list[dict[str, Any]]
 
 
-def run(
-    settings: Mapping[str, Any],
-    base: str,
-    examples: str,
-    folder: str,
-    checkpoint_folder: str,
-    report: Log,
-) -> None:
+def run(job: Job) -> None:
     """Train every coefficient that is not in the table yet, and write the table.
 
     Args:
-        settings: ``task``, ``seed``, section ``fine_tuning`` (with ``mus`` and
-            ``checkpoint_epochs``), ``batch_size``, ``precision``, ``device``, ``threads``,
-            ``rerun_on_code_change`` and the ``code`` fingerprint.
-        base: folder of the base model.
-        examples: folder of the training examples.
-        folder: receives specialists.parquet and models/.
-        checkpoint_folder: holds the job's checkpoints while it runs.
-        report: the job's log.
+        job: settings: ``task``, ``seed``, ``batch_size``, section ``fine_tuning``, ``precision``,
+            ``device``, ``threads``, ``rerun_on_code_change`` and the ``code`` fingerprint; inputs
+            ``model``, the base, and ``examples``, a file beside its labels. Its folder receives
+            specialists.parquet and models/.
+
+    Raises:
+        ValueError: if an input is damaged or the configured device is not there.
     """
+    settings, folder = job.settings, job.folder
     require_device(settings["device"], "merging")
     torch.set_num_threads(settings["threads"])
     keep_freed_memory()
-    bench = _Bench(settings, Path(base), Path(examples))
-    rows: Rows = []
-    for mu in settings["fine_tuning"]["mus"]:
-        found = _kept(bench, mu, Path(folder), report)
+    bench = _Bench(settings, job.inputs["model"].parent, job.inputs["examples"].parent)
+
+    def holds(rows: Rows) -> bool:
+        """Keep a coefficient only with the models that are asked for, unchanged."""
+        there = rows[SPECIALISTS.name]
+        whole = {r["epoch"] for r in there if r["status"] == "failed" or _whole(r, folder)}
+        return bench.kept_epochs <= whole
+
+    code_counts = settings["rerun_on_code_change"]
+    kept = KeptRows(folder, [SPECIALISTS], ["mu"], code_counts, job.report, holds)
+    mus = settings["fine_tuning"]["mus"]
+    for mu in mus:
+        found = kept.get((mu,), bench.identity(mu))
         if found is None:
-            path = Path(checkpoint_folder, f"mu={label(mu)}.safetensors")
-            found = _train(bench, mu, path, Path(folder), report)
-        rows += found
+            kept.put((mu,), {SPECIALISTS.name: _train(bench, mu, job)})
+        else:
+            job.report(f"mu={label(mu)}: already in the table")
+            kept.put((mu,), {SPECIALISTS.name: _present(found[SPECIALISTS.name], bench)})
     provenance = {
-        "settings": {k: v for k, v in settings.items() if k != "rerun_on_code_change"},
+        "settings": without(settings, "rerun_on_code_change"),
         "base": bench.base_sha256,
         "versions": versions(),
     }
-    parquet.write(f"{folder}/specialists.parquet", "specialists", rows, provenance)
-    shutil.rmtree(checkpoint_folder, ignore_errors=True)
+    kept.write([(mu,) for mu in mus], provenance)
+    shutil.rmtree(job.scratch, ignore_errors=True)
 
 
 class _Bench:
@@ -85,12 +90,13 @@ class _Bench:
     def __init__(self, settings: Mapping[str, Any], base: Path, examples: Path) -> None:
         self.settings = settings
         self.shape, stored = read_base(base)
-        self.base_sha256 = sha256(base / WEIGHTS)
+        self.base_sha256 = file_sha256(base / WEIGHTS)
         self.task, self.data_sha256 = read_task(examples, self.shape.padded_vocab_size)
         model = empty_model(self.shape)
         self.classifier = Classifier(model, settings["precision"], settings["device"])
         self.base = self.classifier.place(stored)
-        self.last_epoch = max(settings["fine_tuning"]["checkpoint_epochs"])
+        self.kept_epochs = set(settings["fine_tuning"]["checkpoint_epochs"])
+        self.last_epoch = max(self.kept_epochs)
 
     def recipe(self, mu: float) -> Recipe:
         own = self.settings["fine_tuning"]
@@ -104,45 +110,28 @@ class _Bench:
         parts = [*facts, self.recipe(mu)._asdict(), self.base_sha256, self.data_sha256]
         return {"config_hash": digest(parts), "code_hash": self.settings["code"]}
 
-    def matches(self, found: Mapping[str, Any], mu: float) -> bool:
-        wanted = self.identity(mu)
-        keys = ["config_hash"]
-        if self.settings["rerun_on_code_change"]:
-            keys.append("code_hash")
-        return all(found[key] == wanted[key] for key in keys)
 
-
-def _kept(bench: _Bench, mu: float, folder: Path, report: Log) -> Rows | None:
-    """Return a coefficient's rows of an earlier run of this job, if they and the models hold."""
-    path = folder / "specialists.parquet"
-    if not path.exists():
-        return None
-    try:
-        rows = parquet.read(path, "specialists").to_pylist()
-    except ValueError as error:
-        report(f"earlier results are not usable and are recomputed: {error}")
-        return None
-    mine = [row for row in rows if row["mu"] == mu and bench.matches(row, mu)]
-    wanted = set(bench.settings["fine_tuning"]["checkpoint_epochs"])
-    there = {row["epoch"] for row in mine if row["status"] == "failed" or _whole(row, folder)}
-    if not wanted <= there:
-        return None
-    report(f"mu={label(mu)}: already in the table")
+def _present(rows: Sequence[Mapping[str, Any]], bench: _Bench) -> list[dict[str, Any]]:
+    """Return kept rows as this configuration has them."""
     # What an earlier list of checkpoint epochs kept beyond the present one is not named.
     unnamed = {"model_file": None, "model_sha256": None}
-    rows_now = [row for row in mine if row["epoch"] <= bench.last_epoch]
-    return [row if row["epoch"] in wanted else row | unnamed for row in rows_now]
+    return [
+        dict(row) if row["epoch"] in bench.kept_epochs else {**row, **unnamed}
+        for row in rows
+        if row["epoch"] <= bench.last_epoch
+    ]
 
 
 def _whole(row: Mapping[str, Any], folder: Path) -> bool:
     if row["model_file"] is None:
         return False
     path = folder / row["model_file"]
-    return path.is_file() and sha256(path) == row["model_sha256"]
+    return path.is_file() and file_sha256(path) == row["model_sha256"]
 
 
-def _train(bench: _Bench, mu: float, path: Path, folder: Path, report: Log) -> Rows:
+def _train(bench: _Bench, mu: float, job: Job) -> list[dict[str, Any]]:
     """Train one coefficient from its checkpoint, if there is a valid one, to the end."""
+    path, report = job.scratch / f"mu={label(mu)}.safetensors", job.report
     recipe, task, seed = bench.recipe(mu), bench.settings["task"], bench.settings["seed"]
     identity = bench.identity(mu)
     state, rows = _restore(path, bench, identity, report)
@@ -156,13 +145,13 @@ def _train(bench: _Bench, mu: float, path: Path, folder: Path, report: Log) -> R
             rows += _failed(bench, mu, epoch, failure, identity)
             report(f"FAILED: mu={label(mu)}: {failure}")
             break
-        rows.append(_row(bench, mu, result, folder, identity))
+        rows.append(_row(bench, mu, result, job.folder, identity))
         state = result.state
         _store(path, state, rows, identity)
         text = f"mu={label(mu)}: epoch {epoch}/{bench.last_epoch}: loss {result.train_loss:.4f}"
         report(text)
         report.advance(f"{task} mu={label(mu)}", epoch, bench.last_epoch, text)
-        stop_if_asked()
+        job.saved()
     return rows
 
 
@@ -171,11 +160,11 @@ def _row(
 ) -> dict[str, Any]:
     """Keep the model, if the epoch is one of the checkpoints, and return the epoch's row."""
     state, file, found = result.state, None, None
-    if state.epoch in bench.settings["fine_tuning"]["checkpoint_epochs"]:
+    if state.epoch in bench.kept_epochs:
         file = model_file(mu, state.epoch)
         dtype = DTYPES[bench.settings["precision"]]
         write_model(folder / file, {name: t.to(dtype) for name, t in state.params.items()})
-        found = sha256(folder / file)
+        found = file_sha256(folder / file)
     return {
         "mu": mu,
         "epoch": state.epoch,
@@ -196,7 +185,7 @@ def _row(
 
 def _failed(
     bench: _Bench, mu: float, first: int, failure: Diverged, identity: Mapping[str, str]
-) -> Rows:
+) -> list[dict[str, Any]]:
     """Return rows of the epochs that a failure leaves without a model."""
     numbers = dict.fromkeys(("train_loss", "gradient_norm", "displacement"), math.nan)
     return [
@@ -220,7 +209,7 @@ def _failed(
 
 def _restore(
     path: Path, bench: _Bench, identity: Mapping[str, str], report: Log
-) -> tuple[TrainingState, Rows]:
+) -> tuple[TrainingState, list[dict[str, Any]]]:
     start = initial_state(bench.base)
     if not path.exists():
         return start, []
@@ -245,7 +234,9 @@ def _tree(arrays: Mapping[str, np.ndarray], tree: str, like: Params) -> Params:
     }
 
 
-def _store(path: Path, state: TrainingState, rows: Rows, identity: Mapping[str, str]) -> None:
+def _store(
+    path: Path, state: TrainingState, rows: list[dict[str, Any]], identity: Mapping[str, str]
+) -> None:
     arrays = {
         f"{tree}/{name}": tensor.detach().cpu().numpy()
         for tree, params in zip(TREES, state[1:], strict=True)

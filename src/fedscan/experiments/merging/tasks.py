@@ -7,25 +7,26 @@ from fedscan.data.prompts import choose, encode_prompt, label_ids, layout
 from fedscan.data.tasks import TASK_SOURCES
 from fedscan.data.tasks.definition import Example, Pool, definitions
 from fedscan.data.tokenizers import TOKENIZERS
+from fedscan.experiments.merging.tables import TASK_EXAMPLES, TASK_LABELS
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.stage import Job
 
 
-def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
+def run(job: Job) -> None:
     """Write the examples and labels of one task and subset.
 
     Args:
-        settings: ``task``, ``split`` ('train' or 'evaluation'), ``seed`` and ``cap`` of the
+        job: settings: ``task``, ``split`` ('train' or 'evaluation'), ``seed`` and ``cap`` of the
             choice, ``source`` and ``own`` (that source's keys), ``max_tokens``,
-            ``reserved_tokens`` and the section ``tokenizer``; the workflow adds the task's
-            ``definition``, so that a changed prompt is a changed setting.
-        folder: receives examples.parquet and labels.parquet.
-        report: the job's log.
+            ``reserved_tokens`` and the section ``tokenizer``; the plan adds the task's
+            ``definition``, so that a changed prompt is a changed setting. Its folder receives
+            examples.parquet and labels.parquet.
 
     Raises:
         ValueError: if a record is not one of the task's, or prompts cannot be made to fit.
     """
+    settings, folder = job.settings, job.folder
     task = definitions()[settings["task"]]
     name = settings["tokenizer"]["name"]
     tokenizer = TOKENIZERS[name](**settings["tokenizer"].get(name, {}))
@@ -45,10 +46,10 @@ def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
         )
     ]
     provenance = {"settings": _without_paths(settings), "versions": versions()}
-    parquet.write(f"{folder}/labels.parquet", "task_labels", labels, provenance)
-    parquet.write(f"{folder}/examples.parquet", "task_examples", rows, provenance)
+    parquet.write(folder / "labels.parquet", TASK_LABELS, labels, provenance)
+    parquet.write(folder / "examples.parquet", TASK_EXAMPLES, rows, provenance)
     cut = sum(row["truncated"] for row in rows)
-    report(f"{task.name}: {len(rows)} of {pool.size} records of {pool.origin}, {cut} cut")
+    job.report(f"{task.name}: {len(rows)} of {pool.size} records of {pool.origin}, {cut} cut")
 
 
 def _example(pool: Pool, row: int) -> Example:

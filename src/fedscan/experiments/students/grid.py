@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fedscan.experiments.comparison.grid import axis_label, value_label
+from fedscan.labels import axis_label, combinations
 
 
 class Cell(NamedTuple):
@@ -72,7 +72,7 @@ def student_runs(synthetic: Mapping[str, Any]) -> dict[Cell, list[StudentRun]]:
     found: dict[Cell, dict[tuple[Any, ...], tuple[Any, list[str]]]] = {}
     for name, study in federated["studies"].items():
         for cell, (key, hyperparameters) in itertools.product(
-            cells(synthetic, study["cells"]), _combinations(study, federated["seeds"])
+            cells(synthetic, study["cells"]), _variations(study, federated["seeds"])
         ):
             entry = found.setdefault(cell, {}).setdefault(key, (hyperparameters, []))
             entry[1].append(name)
@@ -85,19 +85,15 @@ def student_runs(synthetic: Mapping[str, Any]) -> dict[Cell, list[StudentRun]]:
     }
 
 
-def _combinations(
+def _variations(
     study: Mapping[str, Any], seeds: list[int]
 ) -> list[tuple[tuple[Any, ...], tuple[tuple[str, Any], ...]]]:
     rows = []
     for algorithm in study["algorithms"]:
-        lists = study["hyperparameters"][algorithm] or {}
-        names = sorted(lists)
-        for values in itertools.product(*(lists[name] for name in names)):
-            pairs = tuple(zip(names, values, strict=True))
+        for value, pairs in combinations(study["hyperparameters"][algorithm] or {}):
             for clients, steps, partition, seed in itertools.product(
                 study["clients"], study["local_steps"], study["partitions"], seeds
             ):
-                value = value_label(dict(pairs))
                 rows.append(((clients, steps, partition, algorithm, value, seed), pairs))
     return rows
 

@@ -1,8 +1,5 @@
 """Stage ``student_tables``: all federated learners -> numbers beside the paper's, and figures."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from fedscan.analysis.aligned_text import numbers_text
@@ -11,29 +8,31 @@ from fedscan.experiments.students import numbers as student_numbers
 from fedscan.experiments.students.figures import figures
 from fedscan.experiments.students.grid import Cell, cell_path
 from fedscan.experiments.students.numbers import PAPER, Students
+from fedscan.experiments.students.summary_tables import ALL_STUDENT_RUNS
+from fedscan.experiments.students.tables import STUDENT_ROUNDS, STUDENT_RUNS
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
 from fedscan.pipeline.figures import save_figure
 from fedscan.pipeline.numbers import write_numbers
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.stage import Job
 
-SUMMARY = ("checks", "figure6a", "figure6b", "figure6c")
+SUMMARY = ("figure6a", "figure6b", "figure6c")
 
 
-def run(settings: Mapping[str, Any], results: str, folder: str, report: Log) -> None:
+def run(job: Job) -> None:
     """Write the collected runs, the numbers and the figures.
 
     Args:
-        settings: ``cells``, the list of (D, N, rho).
-        results: folder of all results.
-        folder: receives all_student_runs, numbers (Parquet, CSV, text), a summary and figures.
-        report: the job's log.
+        job: settings: ``cells``, the list of (D, N, rho). Its folder receives all_student_runs,
+            numbers (Parquet, CSV, text), a summary and figures.
     """
-    cells = [Cell(*row) for row in settings["cells"]]
+    settings, folder, students = job.settings, job.folder, job.results / "students"
+    cells = {cell_path(Cell(*row)): Cell(*row)._asdict() for row in settings["cells"]}
     found = Students(
-        _collect(results, cells, "student_runs"), _collect(results, cells, "student_rounds")
+        parquet.collect(cells, students, STUDENT_RUNS),
+        parquet.collect(cells, students, STUDENT_ROUNDS),
     )
-    report(f"{len(found.runs)} runs, {len(found.rounds)} rounds")
+    job.report(f"{len(found.runs)} runs, {len(found.rounds)} rounds")
     tail = student_numbers.tails(found)
     numbers: list[Number] = [
         *student_numbers.checks(found),
@@ -44,19 +43,10 @@ def run(settings: Mapping[str, Any], results: str, folder: str, report: Log) -> 
     ]
     table = numbers_table(numbers, PAPER)
     provenance = {"settings": settings, "versions": versions()}
-    parquet.write(f"{folder}/all_student_runs.parquet", "all_student_runs", found.runs, provenance)
+    parquet.write(folder / "all_student_runs.parquet", ALL_STUDENT_RUNS, found.runs, provenance)
     write_numbers(table, folder, provenance)
-    shown = table[table["table"].isin(SUMMARY) & (table["table"] != "checks")]
+    shown = table[table["table"].isin(SUMMARY)]
     total = table[(table["table"] == "checks") & (table["row"] == "all")]
-    atomic.write_text(f"{folder}/summary.txt", numbers_text(pd.concat([total, shown])))
+    atomic.write_text(folder / "summary.txt", numbers_text(pd.concat([total, shown])))
     for name, draw in figures(found, tail).items():
-        save_figure(draw(), f"{folder}/{name}")
-
-
-def _collect(results: str, cells: list[Cell], table: str) -> pd.DataFrame:
-    """Join the tables of all cells, with the keys of their paths as columns."""
-    frames = []
-    for cell in cells:
-        frame = parquet.read_frame(f"{results}/students/{cell_path(cell)}/{table}.parquet", table)
-        frames.append(frame.assign(**cell._asdict()))
-    return pd.concat(frames, ignore_index=True)
+        save_figure(draw(), folder / name)

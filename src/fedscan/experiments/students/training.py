@@ -1,10 +1,8 @@
 """Stage ``students``: all federated runs on one teacher's dataset, resumable after any kill."""
 
-import inspect
 import shutil
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +10,11 @@ from fedscan.experiments.comparison.rows import Timer
 from fedscan.experiments.students.bounds import Schedule, Theorem, reference, theorem
 from fedscan.experiments.students.grid import StudentRun
 from fedscan.experiments.students.rows import Bench, StudentRecord
+from fedscan.experiments.students.tables import STUDENT_ROUNDS, STUDENT_RUNS
 from fedscan.experiments.teachers.datasets import Dataset, read_datasets
 from fedscan.federated import engine
-from fedscan.federated.algorithm import Algorithm
-from fedscan.federated.algorithms import ALGORITHMS
+from fedscan.federated.build import build
 from fedscan.federated.local_phase import Diverged, local_phase
-from fedscan.io import parquet
 from fedscan.io.provenance import canonical_json, digest, versions
 from fedscan.measure.total_variation import distances
 from fedscan.models.selective_ssm import cpu
@@ -26,8 +23,10 @@ from fedscan.models.selective_ssm.layout import Shape, blocks
 from fedscan.models.selective_ssm.stability import certify
 from fedscan.params.algebra import Params
 from fedscan.pipeline import run_state
-from fedscan.pipeline.preemption import stop_if_asked
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.kept_rows import KeptRows, Rows
+from fedscan.pipeline.keys import without
+from fedscan.pipeline.stage import Job
+from fedscan.pipeline.tables import VIOLATIONS
 from fedscan.pipeline.violations import Violations
 from fedscan.problems.teacher_student import (
     TeacherStudentProblem,
@@ -40,58 +39,51 @@ from fedscan.problems.teacher_student import (
 from fedscan.seeds import generator
 from fedscan.theory.heterogeneity import weighted_tv
 
-TABLES = ("student_runs", "student_rounds", "violations")
+TABLES = (STUDENT_RUNS, STUDENT_ROUNDS, VIOLATIONS)
 # Rounds between checkpoints: a run takes seconds.
 CHECKPOINT_EVERY = 10
 
 
-class Rows(NamedTuple):
-    """All rows of one run."""
-
-    student_runs: list[dict[str, Any]]
-    student_rounds: list[dict[str, Any]]
-    violations: list[dict[str, Any]]
-
-
 @flushed_denormals()
-def run(
-    settings: Mapping[str, Any], teachers: str, folder: str, checkpoint_folder: str, report: Log
-) -> None:
+def run(job: Job) -> None:
     """Train every run that is not in the tables yet, and write the tables.
 
     Args:
-        settings: ``d_input``, ``d_state``, ``rho``, ``sequence_length``, ``runs`` (fields of
+        job: settings: ``d_input``, ``d_state``, ``rho``, ``sequence_length``, ``runs`` (fields of
             ``StudentRun``), ``rounds``, ``evaluate_every``, ``subset``, ``lr``, ``batch_size``,
-            ``rerun_on_code_change`` and ``codes``, the fingerprint per algorithm.
-        teachers: folder written by stage ``teachers``.
-        folder: receives a Parquet file for each of ``TABLES``.
-        checkpoint_folder: holds unfinished runs.
-        report: the job's log.
+            ``rerun_on_code_change`` and ``codes``, the fingerprint per algorithm; input
+            ``teachers``, folder written by stage ``teachers``. Its folder receives a Parquet file
+            for each of ``TABLES``.
     """
+    settings = job.settings
     shape = Shape(settings["d_input"], settings["d_state"])
-    data = read_datasets(teachers, shape, settings["sequence_length"])[settings["rho"]]
+    datasets = read_datasets(job.inputs["teachers"], shape, settings["sequence_length"])
+    data = datasets[settings["rho"]]
     runs = [StudentRun(*row) for row in settings["runs"]]
-    kept = _kept(folder, report)
-    timer, rows = Timer(0), []
+    code_counts = settings["rerun_on_code_change"]
+    kept = KeptRows(job.folder, TABLES, StudentRun._fields[:6], code_counts, job.report, sound)
+    timer = Timer(0)
     for index, item in enumerate(runs):
-        identity = _identity(settings, data, item)
-        found = kept.get(item[:6])
-        if found is None or not _matches(found, identity, settings["rerun_on_code_change"]):
-            path = Path(checkpoint_folder, f"{item.name}.safetensors")
-            found = _Run(settings, data, item, identity).train(path, report)
-        found.student_runs[0]["studies"] = ",".join(item.studies)
-        rows.append(found)
+        identity, unit = _identity(settings, data, item), item[:6]
+        rows = kept.get(unit, identity) or _Run(settings, data, item, identity).train(job)
+        # Which studies share a run is not part of what it is.
+        (row,) = rows[STUDENT_RUNS.name]
+        row = {**row, "studies": ",".join(item.studies)}
+        kept.put(unit, {**rows, STUDENT_RUNS.name: [row]})
         left = timer.left(index + 1, len(runs))
-        status = found.student_runs[0]["status"]
-        report(f"{index + 1}/{len(runs)} {item.name}: {status}, {left} left")
-    provenance = {
-        "settings": {k: v for k, v in settings.items() if k != "runs"},
-        "versions": versions(),
-    }
-    for table in reversed(TABLES):  # "student_runs" last: it says that a run is there
-        flat = [row for found in rows for row in getattr(found, table)]
-        parquet.write(f"{folder}/{table}.parquet", table, flat, provenance)
-    shutil.rmtree(checkpoint_folder, ignore_errors=True)
+        job.report(f"{index + 1}/{len(runs)} {item.name}: {row['status']}, {left} left")
+    provenance = {"settings": without(settings, "runs"), "versions": versions()}
+    kept.write([item[:6] for item in runs], provenance)
+    shutil.rmtree(job.scratch, ignore_errors=True)
+
+
+def sound(rows: Rows) -> bool:
+    """Keep a run only with its one row, and without violations.
+
+    Their reproductions are in a table of their own, which names no run.
+    """
+    found = rows[STUDENT_RUNS.name]
+    return len(found) == 1 and not found[0]["violations"]
 
 
 def _identity(settings: Mapping[str, Any], data: Dataset, item: StudentRun) -> dict[str, str]:
@@ -102,34 +94,6 @@ def _identity(settings: Mapping[str, Any], data: Dataset, item: StudentRun) -> d
         "data_sha256": data.digest,
         "code_hash": settings["codes"][item.algorithm],
     }
-
-
-def _matches(found: Rows, identity: Mapping[str, str], code_counts: bool) -> bool:
-    keys = ["config_hash", "data_sha256", *(["code_hash"] if code_counts else [])]
-    return all(found.student_runs[0][key] == identity[key] for key in keys)
-
-
-def _kept(folder: str, report: Log) -> dict[tuple[Any, ...], Rows]:
-    """Return the rows of earlier runs by their key."""
-    paths = [Path(folder, f"{table}.parquet") for table in TABLES[:2]]
-    if not all(path.exists() for path in paths):
-        return {}
-    try:
-        runs, rounds = (parquet.read(p, t).to_pylist() for p, t in zip(paths, TABLES, strict=False))
-    except ValueError as error:
-        report(f"earlier results are not usable and are recomputed: {error}")
-        return {}
-    names = StudentRun._fields[:6]
-    kept: dict[tuple[Any, ...], Rows] = {}
-    for row in runs:
-        # A run with violations is made again: its reproductions are in a table of their own.
-        if not row["violations"]:
-            kept[tuple(row[name] for name in names)] = Rows([row], [], [])
-    for row in rounds:
-        key = tuple(row[name] for name in names)
-        if key in kept:
-            kept[key].student_rounds.append(row)
-    return kept
 
 
 class _Run:
@@ -149,7 +113,9 @@ class _Run:
             data.shape, data.margins, parts, data.test,
             item.local_steps, settings["batch_size"], settings["lr"], item.seed,
         )  # fmt: skip
-        self.algorithm = projected(_algorithm(item, data.shape), data.margins)
+        facts = {"permutation_groups": permutation_groups(data.shape)}
+        algorithm = build(item.algorithm, self.hyperparameters, facts)
+        self.algorithm = projected(algorithm, data.margins)
         self.phase = phase_of(self.algorithm)
         self.schedule = Schedule(
             item.algorithm, self.hyperparameters, self.rounds, item.local_steps,
@@ -167,10 +133,11 @@ class _Run:
         every = settings["evaluate_every"]
         self.bench = Bench(self.problem, ref, data.rho, subset, self.squared_tv, every)
 
-    def train(self, path: Path, report: Log) -> Rows:
+    def train(self, job: Job) -> Rows:
         """Train from the checkpoint, if there is a valid one, to the end."""
+        path = job.scratch / f"{self.item.name}.safetensors"
         state, record = run_state.restore(
-            path, self.problem, self.algorithm, self.identity, report, StudentRecord
+            path, self.problem, self.algorithm, self.identity, job.report, StudentRecord
         )
         try:
             if not record.rounds:
@@ -181,11 +148,11 @@ class _Run:
                 self._broadcast(record, state, result.val_loss)
                 if state.round_index % CHECKPOINT_EVERY == 0 or state.round_index == self.rounds:
                     run_state.store(path, state, record, self.identity)
-                    stop_if_asked()
+                    job.saved()
         except Diverged as failure:
             record.fail(failure)
             run_state.store(path, state, record, self.identity)
-            report(f"FAILED: {failure}")
+            job.report(f"FAILED: {failure}")
         return self._rows(record, state)
 
     def _results(self, state: engine.RunState, record: StudentRecord) -> Any:
@@ -200,12 +167,12 @@ class _Run:
 
     def _mark(self, record: StudentRecord, params: Params) -> Any:
         """Return a comparison whose violations go to the record."""
-        violations = Violations()
-        violations.rows = record.violations
         done = record.rounds[-1]["round"] if record.rounds else 0
-        subject = {"rho": self.data.rho, "run": self.item.name, "after_round": done}
+        where = {**self.data.shape._asdict(), "rho": self.data.rho}
+        subject = {**where, "run": self.item.name, "after_round": done}
         nothing = np.empty((1, 0), np.uint8)
-        return violations.at(self.data.shape, subject, to_vector(params).astype(float), nothing)
+        found = Violations(record.violations)
+        return found.at(subject, to_vector(params).astype(float), nothing)
 
     def _rows(self, record: StudentRecord, state: engine.RunState) -> Rows:
         key = {name: getattr(self.item, name) for name in StudentRun._fields[:6]}
@@ -235,15 +202,11 @@ class _Run:
             **self.identity,
         }
         rounds = [key | found for found in record.rounds]
-        return Rows([row], rounds, record.violations)
-
-
-def _algorithm(item: StudentRun, shape: Shape) -> Algorithm:
-    factory = ALGORITHMS[item.algorithm]
-    offered = {"permutation_groups": permutation_groups(shape)}
-    asked = inspect.signature(factory).parameters
-    wanted = {name: value for name, value in offered.items() if name in asked}
-    return factory(**dict(item.hyperparameters), **wanted)
+        return {
+            STUDENT_RUNS.name: [row],
+            STUDENT_ROUNDS.name: rounds,
+            VIOLATIONS.name: record.violations,
+        }
 
 
 def _theorem_columns(proven: Theorem | None, left_side: float) -> dict[str, Any]:

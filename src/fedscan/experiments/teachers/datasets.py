@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fedscan.experiments.teachers.tables import TEACHER_SEQUENCES, TEACHERS
 from fedscan.io import parquet
 from fedscan.models.selective_ssm.layout import Shape
 from fedscan.models.selective_ssm.stability import Margins
@@ -42,7 +43,7 @@ def sha256(tokens: np.ndarray) -> str:
     return hashlib.sha256(head + tokens.tobytes()).hexdigest()
 
 
-def read_datasets(folder: str, shape: Shape, length: int) -> dict[float, Dataset]:
+def read_datasets(folder: Path, shape: Shape, length: int) -> dict[float, Dataset]:
     """Read all datasets of one (D, N) and verify them against their digests.
 
     Args:
@@ -56,14 +57,14 @@ def read_datasets(folder: str, shape: Shape, length: int) -> dict[float, Dataset
     Raises:
         ValueError: if a file is damaged or a byte of a teacher or dataset changed; names it.
     """
-    sequences = Path(folder, "teacher_sequences.parquet")
-    table = parquet.read(sequences, "teacher_sequences")
-    teachers = parquet.read(Path(folder, "teachers.parquet"), "teachers").to_pylist()
+    sequences = folder / "teacher_sequences.parquet"
+    table = parquet.read(sequences, TEACHER_SEQUENCES)
+    teachers = parquet.read(folder / "teachers.parquet", TEACHERS).to_pylist()
     return {row["rho"]: _dataset(row, table, folder, shape, length) for row in teachers}
 
 
 def _dataset(
-    row: dict[str, Any], table: pa.Table, folder: str, shape: Shape, length: int
+    row: dict[str, Any], table: pa.Table, folder: Path, shape: Shape, length: int
 ) -> Dataset:
     where = f"D={shape.d_input}, N={shape.d_state}, rho={row['rho']}"
     params = np.array(row["parameters"], np.float32)

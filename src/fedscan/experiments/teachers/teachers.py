@@ -2,7 +2,6 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,27 +10,28 @@ import pyarrow as pa
 
 from fedscan.experiments.teachers.datasets import SPLITS, sha256
 from fedscan.experiments.teachers.search import Attempt, Sizes, search
+from fedscan.experiments.teachers.tables import CANDIDATES, TEACHER_SEQUENCES, TEACHERS
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
 from fedscan.models.selective_ssm import cpu
 from fedscan.models.selective_ssm.denormals import flushed_denormals
 from fedscan.models.selective_ssm.layout import Shape
-from fedscan.pipeline.runner import Log
+from fedscan.pipeline.stage import Job
 
 
 @flushed_denormals()
-def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
+def run(job: Job) -> None:
     """Search every rho and write teachers, candidates and sequences.
 
     Args:
-        settings: ``d_input``, ``d_state``, ``rhos``, ``train_sequences``, ``test_sequences``,
-            ``burn_in``, ``sequence_length`` and the ``code`` fingerprint.
-        folder: receives teachers.parquet, candidates.parquet and teacher_sequences.parquet.
-        report: the job's log.
+        job: settings: ``d_input``, ``d_state``, ``rhos``, ``train_sequences``, ``test_sequences``,
+            ``burn_in``, ``sequence_length`` and the ``code`` fingerprint. Its folder receives
+            teachers.parquet, candidates.parquet and teacher_sequences.parquet.
 
     Raises:
         ValueError: if no candidate meets every criterion; says which criteria refused how many.
     """
+    settings, report = job.settings, job.report
     shape = Shape(settings["d_input"], settings["d_state"])
     sizes = Sizes(
         settings["train_sequences"],
@@ -49,9 +49,12 @@ def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
         t = accepted.teacher
         report(f"rho {rho}: seed {t.seed}, gain {t.gain}, temperature {t.temperature}")
     provenance = {"settings": settings, "versions": versions()}
-    tables = {"candidates": tried, "teacher_sequences": pa.concat_tables(sequences)}
-    for name, rows in (tables | {"teachers": teachers}).items():
-        parquet.write(f"{folder}/{name}.parquet", name, rows, provenance)
+    for table, rows in (
+        (CANDIDATES, tried),
+        (TEACHER_SEQUENCES, pa.concat_tables(sequences)),
+        (TEACHERS, teachers),
+    ):
+        parquet.write(job.folder / f"{table.name}.parquet", table, rows, provenance)
 
 
 def _accepted(attempts: list[Attempt]) -> Attempt:
