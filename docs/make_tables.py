@@ -2,55 +2,8 @@
 
 from pathlib import Path
 
-from fedscan.io.all_tables import TABLES
+from fedscan.experiments.registry import tables
 
-JOB = "federated/backbone=*/clients=*/setting=*/depth=*/E=*/beta=*/algorithm=*/seed=*"
-PARTITION, SHAPE, CELL = "partition/setting=*/beta=*/clients=*", "D=*/N=*", "D=*/N=*/rho=*"
-# Table -> the files that hold it, below results/.
-PLACES = {
-    "documents": ["tokens/documents"],
-    "tokens": ["tokens/domain=*/train", "tokens/domain=*/validation"],
-    "partition": [f"{PARTITION}/partition"],
-    "sequences": [f"{PARTITION}/train", f"{PARTITION}/validation"],
-    **{name: [f"{JOB}/{name}"] for name in ("runs", "rounds", "clients", "mixers", "heads")},
-    **{name: [f"compare/{name}"] for name in ("comparison", "all_runs", "all_rounds")},
-    "quantities": ["practice/quantities"],
-    **{
-        name: [f"teachers/{SHAPE}/{name}"]
-        for name in ("teachers", "candidates", "teacher_sequences")
-    },
-    **{name: [f"learners/{SHAPE}/{name}"] for name in ("learners", "checkpoints")},
-    **{
-        name: [f"evaluation/{SHAPE}/{name}"]
-        for name in ("points", "gradients", "curvature", "trajectories")
-    },
-    "stacks": ["stacks/stacks"],
-    **{name: [f"students/{CELL}/{name}"] for name in ("student_runs", "student_rounds")},
-    "all_student_runs": ["student_tables/all_student_runs"],
-    "task_examples": ["merging/tasks/task=*/subset=*/examples"],
-    "task_labels": ["merging/tasks/task=*/subset=*/labels"],
-    "merging_base": ["merging/bases/base=*/base"],
-    "specialists": ["merging/specialists/base=*/task=*/seed=*/specialists"],
-    "specialist_accuracy": ["merging/accuracy/base=*/specialist_accuracy"],
-    **{
-        name: [f"merging/merges/base=*/seed=*/{name}"]
-        for name in ("merges", "displacements", "task_vectors")
-    },
-    **{
-        f"all_{name}": [f"merging/tables/all_{name}"]
-        for name in ("specialist_accuracy", "merges", "displacements", "task_vectors")
-    },
-    "numbers": [
-        f"{folder}/numbers"
-        for folder in ("bounds", "compare", "practice", "student_tables", "merging/tables")
-    ],
-    "violations": [
-        f"evaluation/{SHAPE}/violations",
-        f"students/{CELL}/violations",
-        "stacks/violations",
-    ],
-    "checks": ["check/checks"],
-}
 HEAD = """# Every table
 
 Written by `python docs/make_tables.py`; a test keeps it in step with the code, and another compares
@@ -64,11 +17,11 @@ A file's metadata key `fedscan` holds versions, configuration and the code's fin
 def text():
     """The whole document."""
     parts = [HEAD]
-    for table, places in PLACES.items():
-        where = ", ".join(f"`{place}.parquet`" for place in places).replace("*", "…")
-        parts.append(f"\n## {table}\n\n{where}\n\n| column | type | unit | meaning |")
+    for name, table in tables().items():
+        where = ", ".join(f"`{place}.parquet`" for place in table.places).replace("*", "…")
+        parts.append(f"\n## {name}\n\n{where}\n\n| column | type | unit | meaning |")
         parts.append("\n| --- | --- | --- | --- |\n")
-        for column in TABLES[table]:
+        for column in table.columns:
             dtype = f"`{column.dtype}`{' or null' if column.nullable else ''}"
             cells = (f"`{column.name}`", dtype, column.unit, column.meaning)
             parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")

@@ -10,9 +10,11 @@ from typer.testing import CliRunner
 
 from fedscan.cli.app import app
 from fedscan.config.compose import Config
+from fedscan.experiments.registry import tables
 from fedscan.io import parquet
-from fedscan.io.all_tables import TABLES
 from tests.workflow.conftest import ROOT, TINY, merge
+
+TABLES = tables()
 
 runner = CliRunner()
 
@@ -83,7 +85,7 @@ def test_one_run_end_to_end_and_again(config, tmp_path):
     text = call(*arguments)
     assert "fedprox mu=0.5: train ppl" in text
     assert "synthetic text" in text
-    (row,) = parquet.read(out / "run/runs.parquet", "runs").to_pylist()
+    (row,) = parquet.read(out / "run/runs.parquet", TABLES["runs"]).to_pylist()
     assert json.loads(row["hyperparameters"]) == {"mu": 0.5}
     assert json.loads(parquet.read_provenance(out / "run/runs.parquet"))["job"]["seed"] == 3
     assert "already in the tables" in call(*arguments) + (out / "run.log").read_text()

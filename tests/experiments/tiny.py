@@ -3,7 +3,10 @@
 from pathlib import Path
 
 from fedscan.experiments.comparison import training as federated
+from fedscan.experiments.comparison.tables import JOB_TABLES
 from fedscan.experiments.corpus import partition, tokens
+from tests import jobs
+from tests.jobs import silent
 
 DATA = {"source": "synthetic", "seed": 0, "max_tokens_per_document": 500, "local": {"paths": []}}
 TOKENS = {
@@ -53,21 +56,17 @@ def settings(algorithm="fedavg", values=({},), **training):
     }  # fmt: skip
 
 
-def silent(*args):
-    """Report nothing."""
-
-
-silent.advance = lambda *args: None
-
-
 def prepare(folder):
     """Tokens and partition; returns the partition's folder."""
-    tokens.run(TOKENS, f"{folder}/tokens", silent)
-    partition.run(PARTITION, f"{folder}/tokens", f"{folder}/partition", silent)
+    jobs.run(tokens, TOKENS, f"{folder}/tokens")
+    jobs.run(partition, PARTITION, f"{folder}/partition", tokens=f"{folder}/tokens")
     return f"{folder}/partition"
 
 
 def train(job_settings, prepared, folder, report=silent):
     """Run the job; returns its tables' bytes."""
-    federated.run(job_settings, prepared, f"{folder}/job", f"{folder}/checkpoints", report)
-    return {name: Path(folder, "job", f"{name}.parquet").read_bytes() for name in federated.TABLES}
+    scratch = f"{folder}/checkpoints"
+    jobs.run(
+        federated, job_settings, f"{folder}/job", scratch=scratch, report=report, partition=prepared
+    )
+    return {t.name: Path(folder, "job", f"{t.name}.parquet").read_bytes() for t in JOB_TABLES}

@@ -10,7 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fedscan.experiments.registry import tables
 from fedscan.io import checkpoints, parquet
+
+TABLES = tables()
 
 ROWS = [{"check": "a", "subject": str(i), "passed": True, "detail": "é"} for i in range(3)]
 
@@ -18,7 +21,7 @@ ROWS = [{"check": "a", "subject": str(i), "passed": True, "detail": "é"} for i 
 @pytest.fixture
 def table(tmp_path):
     path = tmp_path / "t.parquet"
-    parquet.write(path, "checks", ROWS, {"versions": {"x": "1"}})
+    parquet.write(path, TABLES["checks"], ROWS, {"versions": {"x": "1"}})
     return path
 
 
@@ -34,7 +37,7 @@ def test_a_table_cut_anywhere_is_refused_by_name(table):
     for length in range(len(whole)):
         table.write_bytes(whole[:length])
         with pytest.raises(ValueError, match=r"t\.parquet: not a whole Parquet file"):
-            parquet.read(table, "checks")
+            parquet.read(table, TABLES["checks"])
 
 
 def flips(whole):
@@ -50,7 +53,7 @@ def test_a_table_with_any_byte_flipped_is_refused_or_the_flip_did_no_harm(table)
         table.write_bytes(content)
         try:
             # Parts of the footer say nothing about the rows: created_by, statistics, ...
-            assert parquet.read(table, "checks").to_pylist() == ROWS
+            assert parquet.read(table, TABLES["checks"]).to_pylist() == ROWS
         except ValueError as error:
             refused.append(str(error))
     assert not [message for message in refused if str(table) not in message]
@@ -95,11 +98,11 @@ def test_a_table_of_an_older_schema_is_refused_with_what_to_do(table):
     old = pq.read_table(table).drop_columns(["detail"])
     pq.write_table(old, table)
     with pytest.raises(ValueError, match="are not those of table 'checks' in this version.*delete"):
-        parquet.read(table, "checks")
+        parquet.read(table, TABLES["checks"])
     changed = pa.table({**{name: old[name] for name in old.column_names}, "detail": [1, 2, 3]})
     pq.write_table(changed, table)
     with pytest.raises(ValueError, match=r"columns.*int64.*delete the file to recompute it"):
-        parquet.read(table, "checks")
+        parquet.read(table, TABLES["checks"])
 
 
 def test_a_checkpoint_of_another_format_is_refused(checkpoint):

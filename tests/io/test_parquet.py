@@ -7,8 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fedscan.experiments.registry import tables
 from fedscan.io import parquet
-from fedscan.io.all_tables import TABLES, arrow_schema
+from fedscan.io.tables import arrow_schema
+
+TABLES = tables()
 
 ROWS = [
     {"check": "a", "subject": "x", "passed": True, "detail": ""},
@@ -18,8 +21,8 @@ ROWS = [
 
 def test_round_trip_and_provenance(tmp_path):
     path = tmp_path / "deep" / "t.parquet"
-    parquet.write(path, "checks", ROWS, {"versions": {"x": "1"}})
-    assert parquet.read(path, "checks").to_pylist() == ROWS
+    parquet.write(path, TABLES["checks"], ROWS, {"versions": {"x": "1"}})
+    assert parquet.read(path, TABLES["checks"]).to_pylist() == ROWS
     stored = json.loads(parquet.read_provenance(path))
     assert stored == {"table": "checks", "versions": {"x": "1"}}
 
@@ -28,7 +31,7 @@ def test_frames_lists_and_tables_give_the_same_bytes(tmp_path):
     frame = pd.DataFrame(ROWS)[["detail", "check", "passed", "subject"]]
     table = pa.Table.from_pylist(ROWS)
     for name, rows in (("a", ROWS), ("b", frame), ("c", table)):
-        parquet.write(tmp_path / name, "checks", rows, {"k": 1})
+        parquet.write(tmp_path / name, TABLES["checks"], rows, {"k": 1})
     assert len({(tmp_path / name).read_bytes() for name in "abc"}) == 1
 
 
@@ -45,17 +48,20 @@ def test_undeclared_rows_are_refused_and_nothing_is_written(tmp_path, change, wo
     rows = [dict(row) for row in ROWS]
     change(rows[1])
     with pytest.raises(ValueError, match="table checks") as error:
-        parquet.write(tmp_path / "t.parquet", "checks", rows, {})
+        parquet.write(tmp_path / "t.parquet", TABLES["checks"], rows, {})
     assert words in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_nan_stays_a_number_and_null_stays_null(tmp_path):
-    base = {c.name: {"string": "", "int64": 1, "double": 1.0}[str(c.dtype)] for c in TABLES["runs"]}
+    base = {
+        c.name: {"string": "", "int64": 1, "double": 1.0}[str(c.dtype)]
+        for c in TABLES["runs"].columns
+    }
     rows = [base | {"val_ppl": float("nan"), "failed_client": None, "train_ppl": float("inf")}]
-    parquet.write(tmp_path / "a", "runs", rows, {})
-    frame = parquet.read_frame(tmp_path / "a", "runs")
-    parquet.write(tmp_path / "b", "runs", frame, {})
+    parquet.write(tmp_path / "a", TABLES["runs"], rows, {})
+    frame = parquet.read_frame(tmp_path / "a", TABLES["runs"])
+    parquet.write(tmp_path / "b", TABLES["runs"], frame, {})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     table = pq.read_table(tmp_path / "b")
     assert table["val_ppl"].null_count == 0
@@ -66,15 +72,15 @@ def test_nan_stays_a_number_and_null_stays_null(tmp_path):
 def test_damage_is_named(tmp_path):
     path = tmp_path / "t.parquet"
     with pytest.raises(ValueError, match=r"t\.parquet: no such file; expected a checks table"):
-        parquet.read(path, "checks")
-    parquet.write(path, "checks", ROWS, {})
+        parquet.read(path, TABLES["checks"])
+    parquet.write(path, TABLES["checks"], ROWS, {})
     whole = path.read_bytes()
     path.write_bytes(whole[:-10])
     with pytest.raises(ValueError, match="not a whole Parquet file"):
-        parquet.read(path, "checks")
+        parquet.read(path, TABLES["checks"])
     path.write_bytes(whole)
     with pytest.raises(ValueError, match="are not those of table 'tokens'"):
-        parquet.read(path, "tokens")
+        parquet.read(path, TABLES["tokens"])
     pq.write_table(pa.table({"a": [1]}), path)
     with pytest.raises(ValueError, match="no fedscan metadata"):
         parquet.read_provenance(path)
@@ -82,10 +88,10 @@ def test_damage_is_named(tmp_path):
 
 def test_a_failed_write_keeps_the_previous_file(tmp_path):
     path = tmp_path / "t.parquet"
-    parquet.write(path, "checks", ROWS, {})
+    parquet.write(path, TABLES["checks"], ROWS, {})
     before = path.read_bytes()
     with pytest.raises(ValueError, match="undeclared"):
-        parquet.write(path, "checks", [{"wrong": 1}], {})
+        parquet.write(path, TABLES["checks"], [{"wrong": 1}], {})
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
 

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from fedscan.experiments.registry import tables
 from fedscan.io import atomic, checkpoints, parquet
 from fedscan.pipeline.runner import job
 from tests.experiments import tiny
+
+TABLES = tables()
 
 
 def mount(folder, *options):
@@ -84,7 +87,7 @@ def test_a_read_only_disk_is_named_and_keeps_what_it_has(disk):
         lambda: atomic.write_text(disk / "a/f", "new"),
         lambda: atomic.write_text(disk / "b/f", "new"),
         lambda: checkpoints.save(disk / "a/f", {}, {}),
-        lambda: parquet.write(disk / "a/f", "checks", [], {}),
+        lambda: parquet.write(disk / "a/f", TABLES["checks"], [], {}),
     ):
         with pytest.raises(OSError, match="f could not be written.*Read-only file system"):
             write()

@@ -13,6 +13,7 @@ import pytest
 from fedscan.experiments.students import training as students
 from fedscan.experiments.teachers import teachers
 from fedscan.io import atomic
+from tests import jobs
 from tests.experiments import tiny
 from tests.experiments.comparison.test_training import CASES
 from tests.experiments.students import test_training as test_students
@@ -53,9 +54,7 @@ def try_every_write(action, folder, monkeypatch):
 def written_teachers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("teachers")
     sizes = {"train_sequences": 256, "test_sequences": 64, "burn_in": 8, "sequence_length": 32}
-    teachers.run(
-        {"d_input": 4, "d_state": 4, "rhos": [0.5], "code": "c", **sizes}, str(folder), tiny.silent
-    )
+    jobs.run(teachers, {"d_input": 4, "d_state": 4, "rhos": [0.5], "code": "c", **sizes}, folder)
     return folder
 
 
@@ -80,8 +79,8 @@ def test_a_student_killed_at_any_write_ends_with_the_same_bytes(
     folder = tmp_path / "cell"
 
     def train():
-        places = (str(folder / "job"), str(folder / "checkpoints"))
-        students.run(values, str(written_teachers), *places, tiny.silent)
+        scratch = folder / "checkpoints"
+        jobs.run(students, values, folder / "job", scratch=scratch, teachers=written_teachers)
 
     assert (
         try_every_write(train, folder, monkeypatch) == 3 + 3

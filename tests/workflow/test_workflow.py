@@ -2,7 +2,6 @@
 
 import json
 import os
-import runpy
 import shutil
 import signal
 import subprocess
@@ -13,6 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from fedscan.experiments.registry import tables
 from fedscan.io import parquet
 from tests.workflow.conftest import ROOT, Project
 
@@ -43,7 +43,7 @@ def test_a_run_ends_in_table_figure_and_checks(finished):
 
 
 def test_every_table_is_where_the_documents_say(finished):
-    places = runpy.run_path(str(ROOT / "docs/make_tables.py"))["PLACES"]
+    places = {name: table.places for name, table in tables().items()}
     results, found = finished.folder / "results", set()
     for file in results.rglob("*.parquet"):
         table = json.loads(parquet.read_provenance(file))["table"]

@@ -13,11 +13,15 @@ import pytest
 from fedscan.experiments.bounds import evaluation, learners, stacks
 from fedscan.experiments.bounds import summary as bounds
 from fedscan.experiments.bounds.checks import synthetic_checks
+from fedscan.experiments.registry import tables
 from fedscan.experiments.teachers import teachers
 from fedscan.experiments.teachers.datasets import read_datasets
 from fedscan.io import atomic, parquet
 from fedscan.models.selective_ssm import cpu
 from fedscan.models.selective_ssm.layout import Shape
+from tests import jobs
+
+TABLES = tables()
 
 SHAPE = Shape(4, 4)
 PATH = "D=4/N=4"
@@ -45,26 +49,23 @@ STACKS = {
 SHARED = {"d_input": 4, "d_state": 4, "sequence_length": 32}
 
 
-def ignore(*_):
-    pass
-
-
 def make_teachers(folder):
     sizes = {"train_sequences": 256, "test_sequences": 64, "burn_in": 8}
-    teachers.run(SHARED | sizes | {"rhos": RHOS, "code": "c"}, str(folder), ignore)
+    jobs.run(teachers, SHARED | sizes | {"rhos": RHOS, "code": "c"}, folder)
 
 
 def train(results, values=None, code="c", rerun=True, folder="learners"):
     settings = SHARED | {"learners": LEARNERS | (values or {}), "code": code}
     settings["rerun_on_code_change"] = rerun
-    learners.run(settings, f"{results}/teachers/{PATH}", f"{results}/{folder}/{PATH}",
-                 f"{results}/checkpoints/{PATH}", ignore)  # fmt: skip
+    jobs.run(learners, settings, f"{results}/{folder}/{PATH}",
+             scratch=f"{results}/checkpoints/{PATH}",
+             teachers=f"{results}/teachers/{PATH}")  # fmt: skip
 
 
 def evaluate(results):
     settings = SHARED | {"learners": LEARNERS, "evaluation": SMOOTHNESS}
-    evaluation.run(settings, f"{results}/teachers/{PATH}", f"{results}/learners/{PATH}",
-                   f"{results}/evaluation/{PATH}", ignore)  # fmt: skip
+    inputs = {name: f"{results}/{name}/{PATH}" for name in ("teachers", "learners")}
+    jobs.run(evaluation, settings, f"{results}/evaluation/{PATH}", **inputs)
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +75,9 @@ def finished(tmp_path_factory):
     train(results)
     evaluate(results)
     settings = {"sequence_length": 32, "learners": LEARNERS, "evaluation": SMOOTHNESS}
-    stacks.run(settings | {"stacks": STACKS}, f"{results}/teachers/{PATH}",
-               f"{results}/stacks", ignore)  # fmt: skip
-    bounds.run({"shapes": [[4, 4]]}, str(results), f"{results}/bounds", ignore)
+    teachers_folder = f"{results}/teachers/{PATH}"
+    jobs.run(stacks, settings | {"stacks": STACKS}, f"{results}/stacks", teachers=teachers_folder)
+    jobs.run(bounds, {"shapes": [[4, 4]]}, f"{results}/bounds", results=results)
     return results
 
 
@@ -256,7 +257,7 @@ def test_a_violation_is_counted_stored_and_fails_the_check(copy, monkeypatch):
     assert "violations" in failed[0].detail
     # Even if a column were forgotten: what is stored counts too.
     none = dict.fromkeys(points.filter(like="violation").columns, 0)
-    parquet.write(folder / "points.parquet", "points", points.assign(**none), {})
+    parquet.write(folder / "points.parquet", TABLES["points"], points.assign(**none), {})
     (failed,) = (c for c in synthetic_checks(CHECK, str(copy)) if not c.passed)
     assert failed.detail.startswith("0 violations; ")
 
@@ -314,5 +315,5 @@ def test_bounds_put_the_papers_numbers_beside_ours(finished):
 def test_no_teacher_is_an_error_that_says_why(tmp_path):
     settings = SHARED | {"train_sequences": 256, "test_sequences": 64, "burn_in": 0, "code": "c"}
     with pytest.raises(ValueError, match=r"no teacher for D=4, N=4, rho=0\.5: 39 candidates"):
-        teachers.run(settings | {"sequence_length": 2, "rhos": [0.5]}, str(tmp_path), ignore)
+        jobs.run(teachers, settings | {"sequence_length": 2, "rhos": [0.5]}, tmp_path)
     assert not list(tmp_path.rglob("*.parquet"))

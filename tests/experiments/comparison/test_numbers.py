@@ -20,13 +20,14 @@ from fedscan.experiments.comparison.numbers import (
     paper_numbers,
 )
 from fedscan.experiments.comparison.selection import CONFIGURATION, compare
-from fedscan.pipeline.paper import paper_tables
+from fedscan.experiments.comparison.summary import PUBLISHED
+from fedscan.pipeline.paper import published as read_published
 
 BETWEEN = "heterogeneous"
 
 
 def published():
-    return paper_tables(["table2", *FACTORS, *CLIENT_COUNT, *BACKBONE])
+    return read_published(PUBLISHED, ["table2", *FACTORS, *CLIENT_COUNT, *BACKBONE])
 
 
 def test_the_papers_own_changes_agree_in_13_of_16_cases():

@@ -14,9 +14,14 @@ import pytest
 import torch
 
 from fedscan.experiments.comparison import training as federated
+from fedscan.experiments.comparison.tables import JOB_TABLES
+from fedscan.experiments.registry import tables
 from fedscan.federated import engine
 from fedscan.io import checkpoints, parquet
+from tests import jobs
 from tests.experiments import tiny
+
+TABLES = tables()
 
 PROX = [{"mu": 0.0}, {"mu": 0.5}]
 CASES = {
@@ -171,9 +176,9 @@ def test_a_model_in_a_checkpoints_place_is_not_continued(prepared, tmp_path):
     tiny.train(tiny.settings(), prepared, tmp_path / "b", report)
     folder = tmp_path / "b/job"
     assert any(line.startswith("starting over: -.safetensors is not a run's") for line in lines)
-    for table in federated.TABLES:
-        found = parquet.read(f"{folder}/{table}.parquet", table).to_pylist()
-        assert found == parquet.read(tmp_path / f"a/job/{table}.parquet", table).to_pylist()
+    for table in JOB_TABLES:
+        found = parquet.read(f"{folder}/{table.name}.parquet", table).to_pylist()
+        assert found == parquet.read(tmp_path / f"a/job/{table.name}.parquet", table).to_pylist()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
@@ -201,13 +206,13 @@ def test_a_diverged_run_is_a_recorded_failure_with_its_rounds(prepared, tmp_path
     monkeypatch.setattr(engine, "_round", broken)
     first = tiny.train(tiny.settings(), prepared, tmp_path)
     monkeypatch.setattr(engine, "_round", original)
-    (row,) = parquet.read(tmp_path / "job/runs.parquet", "runs").to_pylist()
+    (row,) = parquet.read(tmp_path / "job/runs.parquet", TABLES["runs"]).to_pylist()
     assert row["status"] == "failed"
     assert (row["failed_round"], row["failed_client"], row["rounds"]) == (3, 0, 2)
     assert row["failure"] == "non-finite gradient in local step 1 at client 0, round 3"
     assert math.isnan(row["val_ppl_last10"])
-    assert parquet.read(tmp_path / "job/rounds.parquet", "rounds").num_rows == 2
-    assert parquet.read(tmp_path / "job/clients.parquet", "clients").num_rows == 4
+    assert parquet.read(tmp_path / "job/rounds.parquet", TABLES["rounds"]).num_rows == 2
+    assert parquet.read(tmp_path / "job/clients.parquet", TABLES["clients"]).num_rows == 4
     # A failure is a result: it is kept, not replaced by another try.
     assert tiny.train(tiny.settings(), prepared, tmp_path) == first
 
@@ -219,17 +224,17 @@ def test_an_overflowing_perplexity_is_a_failure_with_infinity_in_its_row(
 
     monkeypatch.setattr(LanguageModelProblem, "evaluate", lambda self, params: 1000.0)
     tiny.train(tiny.settings(), prepared, tmp_path)
-    (row,) = parquet.read(tmp_path / "job/runs.parquet", "runs").to_pylist()
+    (row,) = parquet.read(tmp_path / "job/runs.parquet", TABLES["runs"]).to_pylist()
     assert row["failure"] == "validation perplexity overflow at server, round 1"
     assert row["failed_client"] is None
-    rounds = parquet.read(tmp_path / "job/rounds.parquet", "rounds").to_pylist()
+    rounds = parquet.read(tmp_path / "job/rounds.parquet", TABLES["rounds"]).to_pylist()
     assert [r["val_ppl"] for r in rounds] == [math.inf]
 
 
 def test_tables_are_consistent(prepared, tmp_path):
     tiny.train(tiny.settings("scaffold", [tiny.SCAFFOLD]), prepared, tmp_path)
     runs, rounds, clients = (
-        parquet.read_frame(tmp_path / f"job/{name}.parquet", name)
+        parquet.read_frame(tmp_path / f"job/{name}.parquet", TABLES[name])
         for name in ("runs", "rounds", "clients")
     )
     assert rounds["round"].tolist() == [1, 2, 3, 4]
@@ -251,8 +256,8 @@ def test_tables_are_consistent(prepared, tmp_path):
 
 def test_stability_of_every_mixer_is_recorded_every_round(prepared, tmp_path):
     tiny.train(tiny.settings(), prepared, tmp_path)
-    mixers = parquet.read_frame(tmp_path / "job/mixers.parquet", "mixers")
-    heads = parquet.read_frame(tmp_path / "job/heads.parquet", "heads")
+    mixers = parquet.read_frame(tmp_path / "job/mixers.parquet", TABLES["mixers"])
+    heads = parquet.read_frame(tmp_path / "job/heads.parquet", TABLES["heads"])
     assert mixers["round"].tolist() == [1, 2, 3, 4]
     assert heads.groupby(["round", "layer"]).size().tolist() == [4] * 4
     ordered = heads[["decay_min", "decay_median", "decay_max"]].to_numpy()
@@ -266,8 +271,8 @@ def test_attention_layers_have_no_state_to_measure(prepared, tmp_path):
     job = tiny.settings()
     job["job"] |= {"backbone": "attn0", "depth": 4}
     tiny.train(job, prepared, tmp_path)
-    assert parquet.read(tmp_path / "job/mixers.parquet", "mixers").num_rows == 0
-    assert parquet.read(tmp_path / "job/runs.parquet", "runs").num_rows == 1
+    assert parquet.read(tmp_path / "job/mixers.parquet", TABLES["mixers"]).num_rows == 0
+    assert parquet.read(tmp_path / "job/runs.parquet", TABLES["runs"]).num_rows == 1
 
 
 def test_hive_readers_see_the_keys_of_the_path(prepared, tmp_path):
@@ -275,7 +280,7 @@ def test_hive_readers_see_the_keys_of_the_path(prepared, tmp_path):
 
     folder = tmp_path / "federated/backbone=mamba2/beta=0.7/algorithm=fedavg/seed=0"
     os.makedirs(folder)
-    federated.run(tiny.settings(), prepared, str(folder), str(tmp_path / "c"), tiny.silent)
+    jobs.run(federated, tiny.settings(), folder, scratch=tmp_path / "c", partition=prepared)
     files = [str(p) for p in (tmp_path / "federated").rglob("rounds.parquet")]
     base = str(tmp_path / "federated")
     table = ds.dataset(files, partitioning="hive", partition_base_dir=base).to_table()

@@ -12,8 +12,12 @@ import pytest
 from fedscan.data.sources import huggingface
 from fedscan.experiments.corpus import partition, tokens
 from fedscan.experiments.corpus.sequences import read_clients, sequence_table, to_matrix
+from fedscan.experiments.registry import tables
 from fedscan.io import parquet
+from tests import jobs
 from tests.experiments import tiny
+
+TABLES = tables()
 
 
 def digest(folder):
@@ -38,17 +42,19 @@ def test_manifest_has_every_count(prepared):
         assert (counts["train"], counts["validation"], counts["pool"]) == (32, 8, 40)
         assert counts["documents"] > 0
         assert counts["tokens"] >= 40 * 32 - counts["documents"]
-        table = parquet.read(Path(prepared, f"../tokens/domain={domain}/train.parquet"), "tokens")
+        table = parquet.read(
+            Path(prepared, f"../tokens/domain={domain}/train.parquet"), TABLES["tokens"]
+        )
         assert table.num_rows == 32
     kept = sum(count for name, count in manifest["records"].items() if name.endswith("kept"))
     assert kept == sum(d["documents"] for d in manifest["domains"].values())
 
 
 def test_partition_table_matches_the_sequences(prepared):
-    table = parquet.read_frame(Path(prepared, "partition.parquet"), "partition")
+    table = parquet.read_frame(Path(prepared, "partition.parquet"), TABLES["partition"])
     assert table["count"].sum() == 80
     for split in ("train", "validation"):
-        held = parquet.read(Path(prepared, f"{split}.parquet"), "sequences").to_pandas()
+        held = parquet.read(Path(prepared, f"{split}.parquet"), TABLES["sequences"]).to_pandas()
         counts = held.groupby(["client", "domain"]).size().to_dict()
         rows = table[table["split"] == split]
         assert counts == {
@@ -65,8 +71,8 @@ def test_parquet_is_readable_by_others_and_holds_uint16(prepared):
 
 def test_seed_changes_the_text_and_only_the_seed(tmp_path):
     other = tiny.TOKENS | {"data": tiny.DATA | {"seed": 1}}
-    tokens.run(tiny.TOKENS, str(tmp_path / "a"), tiny.silent)
-    tokens.run(other, str(tmp_path / "b"), tiny.silent)
+    jobs.run(tokens, tiny.TOKENS, tmp_path / "a")
+    jobs.run(tokens, other, tmp_path / "b")
     a, b = (json.loads((tmp_path / n / "manifest.json").read_text()) for n in "ab")
     assert a["domains"]["arxiv"]["train_sha256"] != b["domains"]["arxiv"]["train_sha256"]
 
@@ -85,10 +91,10 @@ def test_local_files_drops_counted_by_reason(tmp_path):
     ] + [{"text": "", "meta": {"redpajama_set_name": "RedPajamaArXiv"}}]
     file = tmp_path / "text.jsonl"
     file.write_text("\n".join(json.dumps(row) for row in rows))
-    tokens.run(local_settings([str(file)]), str(tmp_path / "out"), tiny.silent)
+    jobs.run(tokens, local_settings([str(file)]), tmp_path / "out")
     counts = {
         (r["domain"], r["outcome"]): r["records"]
-        for r in parquet.read(tmp_path / "out/documents.parquet", "documents").to_pylist()
+        for r in parquet.read(tmp_path / "out/documents.parquet", TABLES["documents"]).to_pylist()
     }
     assert counts["arxiv", "kept"] == counts["github", "kept"]
     assert counts["c4", "dropped: domain not in any setting"] > 0
@@ -103,7 +109,7 @@ def test_too_little_text_names_domain_and_counts(tmp_path):
     file = tmp_path / "text.jsonl"
     file.write_text(json.dumps({"text": "short", "meta": {"redpajama_set_name": "RedPajamaArXiv"}}))
     with pytest.raises(ValueError, match="domain 'arxiv': 1 usable documents with 5 tokens"):
-        tokens.run(local_settings([str(file)]), str(tmp_path / "out"), tiny.silent)
+        jobs.run(tokens, local_settings([str(file)]), tmp_path / "out")
 
 
 def test_sequences_are_validated_on_load(tmp_path):
@@ -111,7 +117,7 @@ def test_sequences_are_validated_on_load(tmp_path):
     columns = {"client": np.zeros(3, int), "domain": ["c4"] * 3, "sequence": np.arange(3)}
     table = sequence_table(ids, columns)
     path = tmp_path / "t.parquet"
-    parquet.write(path, "sequences", table, {})
+    parquet.write(path, TABLES["sequences"], table, {})
     assert read_clients(path, 1, 301)[0].shape == (3, 4)
     with pytest.raises(ValueError, match="row 0: token id 300 is not below vocab_size 257"):
         read_clients(path, 1, 257)
@@ -126,7 +132,7 @@ def test_a_damaged_token_table_stops_the_partition(prepared, tmp_path):
     file = tmp_path / "tokens/domain=arxiv/train.parquet"
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(ValueError, match="not a whole Parquet file"):
-        partition.run(tiny.PARTITION, str(tmp_path / "tokens"), str(tmp_path / "out"), tiny.silent)
+        jobs.run(partition, tiny.PARTITION, tmp_path / "out", tokens=tmp_path / "tokens")
 
 
 @pytest.mark.parametrize("text", ['{"domains', "{}", '{"domains": {"arxiv": 3}}', "[]"])
@@ -134,7 +140,7 @@ def test_a_damaged_manifest_is_named(prepared, tmp_path, text):
     shutil.copytree(Path(prepared, "../tokens"), tmp_path / "tokens")
     (tmp_path / "tokens/manifest.json").write_text(text)
     with pytest.raises(ValueError, match=r"manifest\.json: damaged"):
-        partition.run(tiny.PARTITION, str(tmp_path / "tokens"), str(tmp_path / "out"), tiny.silent)
+        jobs.run(partition, tiny.PARTITION, tmp_path / "out", tokens=tmp_path / "tokens")
 
 
 def test_a_token_table_shorter_than_the_manifest_says_is_named(prepared, tmp_path):
@@ -144,7 +150,7 @@ def test_a_token_table_shorter_than_the_manifest_says_is_named(prepared, tmp_pat
     with pytest.raises(
         ValueError, match=r"domain=arxiv/train\.parquet: \d+ sequences, and clients"
     ):
-        partition.run(tiny.PARTITION, str(tmp_path / "tokens"), str(tmp_path / "out"), tiny.silent)
+        jobs.run(partition, tiny.PARTITION, tmp_path / "out", tokens=tmp_path / "tokens")
 
 
 def hub_folder(folder, records, shards=3):
@@ -176,8 +182,8 @@ def hub_records(count=900):
 def test_an_interrupted_preparation_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface, "POSITION_EVERY", 20)
     settings = hub_settings(hub_folder(tmp_path / "hub", hub_records()))
-    tokens.run(settings, str(tmp_path / "whole"), tiny.silent)
-    original, calls = tokens.bucket_state.store, []
+    jobs.run(tokens, settings, tmp_path / "whole")
+    original, calls = tokens.interrupted.store, []
 
     def interrupted(path, *rest):
         original(path, *rest)
@@ -185,12 +191,12 @@ def test_an_interrupted_preparation_goes_on_and_gives_the_same_bytes(tmp_path, m
         if len(calls) % 2 == 0:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(tokens.bucket_state, "store", interrupted)
+    monkeypatch.setattr(tokens.interrupted, "store", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        tokens.run(settings, str(tmp_path / "cut"), tiny.silent)
+        jobs.run(tokens, settings, tmp_path / "cut")
     lines = []
-    monkeypatch.setattr(tokens.bucket_state, "store", original)
-    tokens.run(settings, str(tmp_path / "cut"), lines.append)
+    monkeypatch.setattr(tokens.interrupted, "store", original)
+    jobs.run(tokens, settings, tmp_path / "cut", report=lines.append)
     assert lines[0] == "going on after 40 records"
     assert digest(tmp_path / "cut") == digest(tmp_path / "whole")
 
@@ -198,17 +204,17 @@ def test_an_interrupted_preparation_goes_on_and_gives_the_same_bytes(tmp_path, m
 def test_a_preparation_of_another_configuration_starts_over(tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface, "POSITION_EVERY", 20)
     settings = hub_settings(hub_folder(tmp_path / "hub", hub_records()))
-    store = tokens.bucket_state.store
+    store = tokens.interrupted.store
 
     def interrupted(path, *rest):
         store(path, *rest)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tokens.bucket_state, "store", interrupted)
+    monkeypatch.setattr(tokens.interrupted, "store", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        tokens.run(settings, str(tmp_path / "out"), tiny.silent)
-    monkeypatch.setattr(tokens.bucket_state, "store", store)
+        jobs.run(tokens, settings, tmp_path / "out")
+    monkeypatch.setattr(tokens.interrupted, "store", store)
     lines = []
     other = settings | {"data": settings["data"] | {"max_tokens_per_document": 20}}
-    tokens.run(other, str(tmp_path / "out"), lines.append)
+    jobs.run(tokens, other, tmp_path / "out", report=lines.append)
     assert lines[0].startswith("starting over: the interrupted preparation")

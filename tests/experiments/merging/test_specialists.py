@@ -17,14 +17,19 @@ from fedscan.experiments.merging import rows as merge_rows
 from fedscan.experiments.merging import summary as merging
 from fedscan.experiments.merging import tasks as task_data
 from fedscan.experiments.merging.bench import Bench
-from fedscan.experiments.merging.checks import merging_checks
+from fedscan.experiments.merging.checks import checks as merging_checks
 from fedscan.experiments.merging.grid import merges as plan_merges
+from fedscan.experiments.registry import tables
 from fedscan.io import checkpoints, parquet
+from fedscan.pipeline.kept_rows import KeptRows
 from fedscan.pipeline.model_files import read_base, read_model
 from fedscan.problems import fine_tuning
+from tests import jobs
 from tests.experiments import tiny as federated_tiny
 from tests.experiments.merging import tiny
-from tests.experiments.tiny import silent
+from tests.jobs import silent
+
+TABLES = tables()
 
 EVALUATION = "tasks/task={}/subset=evaluation"
 
@@ -32,7 +37,7 @@ EVALUATION = "tasks/task={}/subset=evaluation"
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """Everything, once; tests that change something work on copies."""
-    root = tmp_path_factory.mktemp("merging")
+    root = tmp_path_factory.mktemp("results") / "merging"
     tiny.prepare(root)
     for task in tiny.TASKS:
         tiny.tune(root, task, specialists)
@@ -43,21 +48,25 @@ def finished(tmp_path_factory):
 
 @pytest.fixture
 def copy(finished, tmp_path):
-    return Path(shutil.copytree(finished, tmp_path / "copy"))
+    return Path(shutil.copytree(finished, tmp_path / "copy/merging"))
 
 
 def evaluate(root, report=silent, **changes):
     folder = f"{root}/accuracy/base=tiny"
     settings = tiny.accuracy_settings(**changes)
-    specialist_accuracy.run(settings, str(root), folder, f"{root}/checkpoints/rows.json", report)
-    return parquet.read_frame(f"{folder}/specialist_accuracy.parquet", "specialist_accuracy")
+    places = {"results": Path(root).parent, "scratch": f"{root}/checkpoints/accuracy"}
+    jobs.run(specialist_accuracy, settings, folder, report=report, **places)
+    return parquet.read_frame(
+        f"{folder}/specialist_accuracy.parquet", TABLES["specialist_accuracy"]
+    )
 
 
 def merge(root, report=silent, **changes):
     folder = f"{root}/merges/base=tiny/seed=0"
     settings = tiny.merge_settings(**changes)
-    merges.run(settings, str(root), folder, f"{root}/checkpoints/merges.json", report)
-    return {t: parquet.read_frame(f"{folder}/{t}.parquet", t) for t in merges.TABLES}
+    places = {"results": Path(root).parent, "scratch": f"{root}/checkpoints/merges"}
+    jobs.run(merges, settings, folder, report=report, **places)
+    return {t.name: parquet.read_frame(f"{folder}/{t.name}.parquet", t) for t in merges.TABLES}
 
 
 class Lines(list):
@@ -76,11 +85,11 @@ def trees(root):
 
 def test_examples_are_deterministic_and_evaluation_does_not_depend_on_the_seed(tmp_path):
     for name, split, seed in (("a", "train", 0), ("b", "train", 0), ("c", "train", 1)):
-        task_data.run(tiny.data_settings("trec", split, seed), str(tmp_path / name), silent)
+        jobs.run(task_data, tiny.data_settings("trec", split, seed), tmp_path / name)
     one, same, other = ((tmp_path / n / "examples.parquet").read_bytes() for n in "abc")
     assert one == same
     assert one != other
-    rows = parquet.read_frame(tmp_path / "a/examples.parquet", "task_examples")
+    rows = parquet.read_frame(tmp_path / "a/examples.parquet", TABLES["task_examples"])
     assert len(rows) == 24
     assert rows["label"].nunique() > 3
     assert rows["source_row"].is_unique
@@ -91,13 +100,13 @@ def test_the_best_federated_model_becomes_a_base(tmp_path, prepared):
     settings = federated_tiny.settings("fedprox", values) | {"keep_final_model": True}
     path = "backbone=mamba2/clients=2/setting=1/depth=1/E=3/beta=0.7/algorithm=fedprox/seed=0"
     folder = tmp_path / "federated" / path
-    federated.run(settings, prepared, str(folder), str(tmp_path / "c"), silent)
+    jobs.run(federated, settings, folder, scratch=tmp_path / "c", partition=prepared)
     base = {"origin": "federated", "precision": "float32", "tokenizer": {"name": "bytes"}}
     base["jobs"] = [path]
-    merging_base.run(base, str(tmp_path / "federated"), str(tmp_path / "base"), silent)
-    runs = parquet.read_frame(folder / "runs.parquet", "runs").set_index("value")
+    jobs.run(merging_base, base, tmp_path / "base", results=tmp_path)
+    runs = parquet.read_frame(folder / "runs.parquet", TABLES["runs"]).set_index("value")
     best = runs["val_ppl_last10"].idxmin()
-    (facts,) = parquet.read(tmp_path / "base/base.parquet", "merging_base").to_pylist()
+    (facts,) = parquet.read(tmp_path / "base/base.parquet", TABLES["merging_base"]).to_pylist()
     assert facts["selected"] == f"{path}/{best}"
     assert facts["val_ppl_last10"] == runs.loc[best, "val_ppl_last10"]
     shape, params = read_base(tmp_path / "base")
@@ -106,20 +115,20 @@ def test_the_best_federated_model_becomes_a_base(tmp_path, prepared):
     assert all(np.array_equal(arrays[name], tensor.numpy()) for name, tensor in params.items())
     # A written base is a checkpoint like any other, unless it cannot read the tokens.
     again = {**base, "origin": str(tmp_path / "base")}
-    merging_base.run(again, "", str(tmp_path / "again"), silent)
+    jobs.run(merging_base, again, tmp_path / "again")
     same = [(tmp_path / n / "model.safetensors").read_bytes() for n in ("base", "again")]
     assert same[0] == same[1]
     gpt2 = {**again, "tokenizer": {"name": "gpt2", "gpt2": {"folder": None}}}
     with pytest.raises(ValueError, match="its embedding has 264 rows; tokenizer 'gpt2' needs"):
-        merging_base.run(gpt2, "", str(tmp_path / "x"), silent)
+        jobs.run(merging_base, gpt2, tmp_path / "x")
     (folder / "models" / f"{best}.safetensors").unlink()
     with pytest.raises(ValueError, match="no such model; set workflow.keep_final_model"):
-        merging_base.run(base, str(tmp_path / "federated"), str(tmp_path / "base"), silent)
+        jobs.run(merging_base, base, tmp_path / "base", results=tmp_path)
 
 
 def test_specialists_are_kept_per_checkpoint_epoch(finished):
     folder = Path(tiny.specialist_folder(finished, "trec"))
-    rows = parquet.read_frame(folder / "specialists.parquet", "specialists")
+    rows = parquet.read_frame(folder / "specialists.parquet", TABLES["specialists"])
     assert [(r.mu, r.epoch) for r in rows.itertuples()] == [
         (mu, epoch) for mu in (0.0, 0.1) for epoch in (1, 2, 3)
     ]
@@ -221,7 +230,7 @@ def test_a_failed_training_is_recorded_and_its_merges_too(copy, monkeypatch):
     shutil.rmtree(tiny.specialist_folder(copy, "trec"))
     tiny.tune(copy, "trec", specialists)
     table = Path(tiny.specialist_folder(copy, "trec"), "specialists.parquet")
-    rows = parquet.read_frame(table, "specialists").set_index(["mu", "epoch"])
+    rows = parquet.read_frame(table, TABLES["specialists"]).set_index(["mu", "epoch"])
     assert rows["status"].tolist() == ["completed", "failed", "failed"] + ["completed"] * 3
     assert rows.loc[(0.0, 3), "failure"] == "non-finite loss at step 5"
     accuracy = evaluate(copy)
@@ -330,15 +339,15 @@ def test_a_killed_sweep_continues_and_ends_with_the_same_bytes(copy, monkeypatch
     folder = copy / "merges/base=tiny/seed=0"
     whole = trees(folder)
     shutil.rmtree(folder)
-    real, count = merges.RowStore.add, iter(range(1, 100))
+    real, count = KeptRows.put, iter(range(1, 100))
 
-    def add(self, unit, rows):
+    def put(self, unit, rows):
         real(self, unit, rows)
         if next(count) == after:
             raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(merges.RowStore, "add", add)
+        patched.setattr(KeptRows, "put", put)
         with pytest.raises(Killed):
             merge(copy)
     assert len(json.loads((copy / "checkpoints/merges.json").read_text())) == after
@@ -358,9 +367,9 @@ def test_a_replaced_specialist_is_refused(copy):
 
 def test_tokens_outside_the_vocabulary_are_refused(copy):
     folder = copy / EVALUATION.format("trec")
-    rows = parquet.read(folder / "examples.parquet", "task_examples").to_pylist()
+    rows = parquet.read(folder / "examples.parquet", TABLES["task_examples"]).to_pylist()
     rows[3]["prompt"][0] = 300
-    parquet.write(folder / "examples.parquet", "task_examples", rows, {})
+    parquet.write(folder / "examples.parquet", TABLES["task_examples"], rows, {})
     with pytest.raises(ValueError, match="token id 300; the model has 264 embeddings"):
         merge(copy)
 
@@ -371,13 +380,13 @@ def report(root):
         "source": "x", "selected": "", "val_ppl_last10": None, "parameters": 1000,
         "precision": "float32", "tokenizer": "bytes", "vocab_size": 264, "sha256": "",
     }  # fmt: skip
-    parquet.write(root / "bases/base=tiny/base.parquet", "merging_base", [facts], {})
-    merging.run(settings, str(root), str(root / "tables"), silent)
+    parquet.write(root / "bases/base=tiny/base.parquet", TABLES["merging_base"], [facts], {})
+    jobs.run(merging, settings, root / "tables", results=root.parent)
 
 
 def test_tables_stand_beside_the_papers(copy):
     report(copy)
-    table = parquet.read_frame(copy / "tables/numbers.parquet", "numbers")
+    table = parquet.read_frame(copy / "tables/numbers.parquet", TABLES["numbers"])
     found = table.set_index(["table", "row", "quantity"])
     row = found.loc[("table29", "Mamba2-130M average epochs=1", "accuracy_mean")]
     assert row["paper"] == 34.4
@@ -400,13 +409,8 @@ def test_tables_stand_beside_the_papers(copy):
         assert (copy / f"tables/{name}.svg").read_text().startswith("<?xml")
 
 
-def checked(root, tmp_path, code="code", **changes):
+def checked(root, code="code", **changes):
     """Name of check -> (all passed, details)."""
-    results = tmp_path / "results"
-    results.mkdir(exist_ok=True)
-    place = results / "merging"
-    if not place.exists():
-        place.symlink_to(root)
     used = tiny.merge_settings()
     settings = {
         "bases": ["tiny"],
@@ -417,25 +421,25 @@ def checked(root, tmp_path, code="code", **changes):
         **changes,
     }
     found = {}
-    for check in merging_checks(settings, str(results)):
+    for check in merging_checks(settings, root.parent):
         passed, details = found.get(check.check, (True, []))
         found[check.check] = (passed and check.passed, [*details, check.detail])
     return found
 
 
-def test_checks_pass_on_finished_merges_and_find_what_is_wrong(copy, tmp_path):
-    table = parquet.read_frame(copy / "merges/base=tiny/seed=0/merges.parquet", "merges")
+def test_checks_pass_on_finished_merges_and_find_what_is_wrong(copy):
+    table = parquet.read_frame(copy / "merges/base=tiny/seed=0/merges.parquet", TABLES["merges"])
     code = str(table["code_hash"].iloc[0])
-    assert all(passed for passed, _ in checked(copy, tmp_path, code).values())
-    older = checked(copy, tmp_path, "another")
+    assert all(passed for passed, _ in checked(copy, code).values())
+    older = checked(copy, "another")
     assert not older["merging results of the present code"][0]
-    accepted = checked(copy, tmp_path, "another", rerun_on_code_change=False)
+    accepted = checked(copy, "another", rerun_on_code_change=False)
     assert accepted["merging results of the present code"][0]
     assert "rows of other code" in accepted["merging results of the present code"][1][0]
     more = tiny.merge_settings()["operators"] | {"task_arithmetic": {"scales": [9.0]}}
-    assert not checked(copy, tmp_path, code, operators=more)["every merge on every task"][0]
+    assert not checked(copy, code, operators=more)["every merge on every task"][0]
     model = next(copy.rglob("models/**/*.safetensors"))
     model.write_bytes(model.read_bytes()[:-1])
-    changed = checked(copy, tmp_path, code)["specialists' models are those of the table"]
+    changed = checked(copy, code)["specialists' models are those of the table"]
     assert not changed[0]
     assert model.name in " ".join(changed[1])

@@ -6,7 +6,7 @@ from fedscan.experiments.merging import tasks as task_data
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
 from fedscan.pipeline.model_files import write_base
-from tests.experiments.tiny import silent
+from tests import jobs
 
 TASKS = ["trec", "imdb"]
 SHAPE = Architecture(1, 16, 8, 4, 2, 8, 1, 2, (), 257, 8, 32)
@@ -61,7 +61,7 @@ def prepare(root, seed=0):
             (f"train_{seed}", "train", seed),
         ):
             folder = f"{root}/tasks/task={task}/subset={subset}"
-            task_data.run(data_settings(task, split, own), folder, silent)
+            jobs.run(task_data, data_settings(task, split, own), folder)
 
 
 def parameters():
@@ -74,11 +74,11 @@ def specialist_folder(root, task, seed=0):
 
 def tune(root, task, specialists, **tuning):
     """Run the stage as the rule does."""
-    specialists.run(
+    jobs.run(
+        specialists,
         tuning_settings(task, **tuning),
-        f"{root}/bases/base=tiny",
-        f"{root}/tasks/task={task}/subset=train_0",
         specialist_folder(root, task),
-        f"{root}/checkpoints/{task}",
-        silent,
+        scratch=f"{root}/checkpoints/{task}",
+        model=f"{root}/bases/base=tiny/model.safetensors",
+        examples=f"{root}/tasks/task={task}/subset=train_0/examples.parquet",
     )

@@ -16,6 +16,7 @@ from fedscan.federated.algorithm import Step
 from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.io import atomic
 from fedscan.params.algebra import multiply
+from tests import jobs
 
 NINE = {
     "fedavg": {},
@@ -65,10 +66,6 @@ SYNTHETIC = {
 CELLS = student_runs(SYNTHETIC)
 
 
-def ignore(*_):
-    pass
-
-
 def settings(cell, runs=None, **changes):
     federated = SYNTHETIC["federated"]
     return {
@@ -86,20 +83,21 @@ def settings(cell, runs=None, **changes):
 def train(results, values, folder="students"):
     cell = Cell(values["d_input"], values["d_state"], values["rho"])
     path = cell_path(cell)
-    students.run(values, f"{results}/teachers/D=4/N=4", f"{results}/{folder}/{path}",
-                 f"{results}/checkpoints/{path}", ignore)  # fmt: skip
+    jobs.run(students, values, f"{results}/{folder}/{path}",
+             scratch=f"{results}/checkpoints/{path}",
+             teachers=f"{results}/teachers/D=4/N=4")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     results = tmp_path_factory.mktemp("results")
     sizes = {"train_sequences": 256, "test_sequences": 64, "burn_in": 8, "sequence_length": 32}
-    teachers.run({"d_input": 4, "d_state": 4, "rhos": [0.5, 0.95], "code": "c", **sizes},
-                 f"{results}/teachers/D=4/N=4", ignore)  # fmt: skip
+    settings_ = {"d_input": 4, "d_state": 4, "rhos": [0.5, 0.95], "code": "c", **sizes}
+    jobs.run(teachers, settings_, f"{results}/teachers/D=4/N=4")
     for cell in CELLS:
         train(results, settings(cell))
     cells = [list(cell) for cell in CELLS]
-    student_tables.run({"cells": cells}, str(results), f"{results}/student_tables", ignore)
+    jobs.run(student_tables, {"cells": cells}, f"{results}/student_tables", results=results)
     return results
 
 
@@ -243,7 +241,7 @@ def test_a_hyperparameter_called_mu_does_not_make_an_algorithm_fedprox(
     finished, tmp_path, monkeypatch
 ):
     shutil.copytree(finished / "teachers", tmp_path / "teachers")
-    monkeypatch.setitem(students.ALGORITHMS, "damped", damped)
+    monkeypatch.setitem(ALGORITHMS, "damped", damped)
     run = next(r for r in CELLS[CORE] if r.algorithm == "fedprox")
     run = run._replace(algorithm="damped", value="mu=1", hyperparameters=(("mu", 1.0),))
     train(tmp_path, settings(CORE, [run], codes={"damped": "c"}))

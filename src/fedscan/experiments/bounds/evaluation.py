@@ -16,7 +16,6 @@ from fedscan.experiments.bounds.tables import CHECKPOINTS
 from fedscan.experiments.teachers.datasets import Dataset, read_datasets
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
-from fedscan.io.tables import Table
 from fedscan.measure.curvature import HessianNorms, hessian_norms
 from fedscan.models.selective_ssm import cpu
 from fedscan.models.selective_ssm.kernels import sequence_gradients
@@ -54,17 +53,17 @@ def run(job: Job) -> None:
     datasets = read_datasets(job.inputs["teachers"], shape, settings["sequence_length"])
     file = job.inputs["learners"] / "checkpoints.parquet"
     checkpoints = parquet.read(file, CHECKPOINTS).to_pandas()
-    frames: dict[Table, list[pd.DataFrame]] = {table: [] for table in MEASURED}
+    frames: dict[str, list[pd.DataFrame]] = {table.name: [] for table in MEASURED}
     violations = Violations()
     for rho, data in datasets.items():
         points = _points(data, checkpoints, settings["learners"])
-        for table, frame in _evaluate(data, points, settings["evaluation"], violations).items():
+        for name, frame in _evaluate(data, points, settings["evaluation"], violations).items():
             frame.insert(0, "rho", rho)
-            frames[table].append(frame)
+            frames[name].append(frame)
         job.report(f"rho {rho}: {len(points)} points, {violations.count} violations so far")
     provenance = {"settings": settings, "versions": versions()}
-    for table, parts in frames.items():
-        rows = pd.concat(parts, ignore_index=True)
+    for table in MEASURED:
+        rows = pd.concat(frames[table.name], ignore_index=True)
         parquet.write(job.folder / f"{table.name}.parquet", table, rows, provenance)
     parquet.write(job.folder / "violations.parquet", VIOLATIONS, violations.rows, provenance)
 
