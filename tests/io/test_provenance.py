@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fedscan.experiments.registry import STAGES
 from fedscan.io import provenance
 
-STAGES = ["tokens", "partition", "federated", "compare", "check"]
 CHOICE = {"fedscan.federated.algorithms": "fedprox"}
 
 
@@ -17,7 +17,7 @@ def fingerprint(source, entry, choices):
     script = (
         "import sys\nfrom pathlib import Path\nfrom fedscan.io import provenance\n"
         f"provenance.SOURCE_ROOT = Path({str(source)!r})\n"
-        f"print(provenance.code_fingerprint({entry!r}, {choices!r}))"
+        f"print(provenance.code_fingerprint({entry!r}, choices={choices!r}))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -48,7 +48,7 @@ def edit(source, name, old, new):
         ("federated/algorithms/__init__.py", '    "fedsam": fedsam,\n', "", False),
         ("federated/engine.py", '"""The round loop', '"""A round loop', False),
         ("federated/engine.py", "import torch\n", "import torch  # the library\n", False),
-        ("analysis/curves.py", "alpha=0.15", "alpha=0.5", False),
+        ("experiments/comparison/curves.py", "alpha=0.15", "alpha=0.5", False),
         ("__init__.py", "0.1", "0.9", False),
     ],
 )  # fmt: skip
@@ -59,11 +59,11 @@ def test_what_changes_the_fingerprint_of_a_training(source, name, old, new, chan
     assert (fingerprint(source, entry, CHOICE) != before) == changes
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_every_stage_has_a_fingerprint_that_its_own_code_changes(source, stage):
-    entry = f"fedscan.stages.{stage}"
+@pytest.mark.parametrize("rule", STAGES)
+def test_every_stage_has_a_fingerprint_that_its_own_code_changes(source, rule):
+    entry = STAGES[rule].module
     before = fingerprint(source, entry, None)
-    file = source / "fedscan" / "stages" / f"{stage}.py"
+    file = source.joinpath(*entry.split(".")).with_suffix(".py")
     file.write_text(file.read_text() + "\nEXTRA = 1\n")
     assert fingerprint(source, entry, None) != before
 
@@ -73,7 +73,8 @@ def test_unknown_modules_are_named():
         provenance.code_fingerprint("fedscan.nothing")
     with pytest.raises(ValueError, match="algorithms.fedother"):
         provenance.code_fingerprint(
-            "fedscan.experiments.comparison.training", {"fedscan.federated.algorithms": "fedother"}
+            "fedscan.experiments.comparison.training",
+            choices={"fedscan.federated.algorithms": "fedother"},
         )
 
 

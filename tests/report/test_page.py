@@ -1,6 +1,5 @@
 """The page as text: escaped, self-contained, and its list of contents matches the code."""
 
-import ast
 import re
 from pathlib import Path
 
@@ -9,10 +8,15 @@ import pandas as pd
 import pytest
 
 from fedscan.analysis.numbers import Number, numbers_table
-from fedscan.experiments.comparison import practice_figures
+from fedscan.config import files as config_files
+from fedscan.experiments.bounds import figures as bound_figures
+from fedscan.experiments.bounds import page as bounds_page
+from fedscan.experiments.comparison import grid, practice_figures
+from fedscan.experiments.comparison import page as comparison_page
 from fedscan.experiments.comparison.figures import figures as comparison_figures
 from fedscan.experiments.comparison.selection import METRICS
-from fedscan.experiments.merging import grid as merging_grid
+from fedscan.experiments.merging import figures as merging_figures
+from fedscan.experiments.registry import EXPERIMENTS
 from fedscan.experiments.students import figures as student_figures
 from fedscan.report.contents import contents
 from fedscan.report.numbers_view import numbers_view
@@ -27,7 +31,7 @@ from fedscan.report.page import (
     render,
     table_view,
 )
-from fedscan.report.summary import comparison_frame, headline, what_was_run
+from fedscan.report.summary import headline
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + (200).to_bytes(4, "big") + (100).to_bytes(4, "big")
 
@@ -112,19 +116,19 @@ def test_numbers_only_the_paper_has_are_apart_and_notes_are_numbered_once():
 
 
 def test_the_list_of_contents_names_every_figure_of_the_code():
-    listed = {}
-    for entry in contents():
+    listed, anchors = {}, []
+    for entry in (
+        entry for e in EXPERIMENTS for entry in contents(f"fedscan.experiments.{e.name}")
+    ):
+        anchors.append(entry.anchor)
         listed.setdefault(entry.folder, set()).update(entry.figures)
     roles = {"grid": "a", "client_count": "a", "backbone": "a"}
     frame, text = pd.DataFrame({"study": []}), {"text": "", "tokenizer": ""}
     assert listed["compare"] == set(comparison_figures(frame, frame, roles, text))
     assert listed["practice"] == set(practice_figures.figures(frame, frame))
     assert listed["student_tables"] == set(student_figures.figures(None, None))
-    assert listed["merging/tables"] == set(merging_grid.FIGURES)
-    rule = Path("workflow/rules/synthetic.smk").read_text()
-    numbers = ast.literal_eval(re.search(r"BOUND_FIGURES = (\[.*\])", rule).group(1))
-    assert listed["bounds"] == {f"figure{number}" for number in numbers}
-    anchors = [entry.anchor for entry in contents()]
+    assert listed["merging/tables"] == set(merging_figures.figures(None))
+    assert listed["bounds"] == set(bound_figures.figures(None, None, None, None))
     assert len(anchors) == len(set(anchors))
 
 
@@ -137,19 +141,21 @@ def run(status, **values):
     }  # fmt: skip
 
 
-def test_failures_and_missing_runs_come_first():
+def test_failures_and_missing_runs_come_first(monkeypatch):
     runs = pd.DataFrame(
         [run("completed"), run("failed", failure="non-finite loss", failed_round=3)]
     )
-    section = what_was_run({"text": "synthetic"}, runs, missing=2)
-    assert ("training runs", "2 there, 1 failed, 2 missing") in section.facts
-    assert "non-finite loss" in [c.text for c in section.tables[0].rows[0]]
-    card = headline(runs, {}, None).cards[0]
+    monkeypatch.setattr(comparison_page, "_runs", lambda _: runs)
+    config = config_files.load(["config/config.yaml"]).model_dump(mode="json")
+    facts, (table,) = comparison_page.found(config, Path("results"))
+    missing = len(grid.runs(config["studies"])) - 2
+    assert ("training runs", f"2 there, 1 failed, {missing} missing") in facts
+    assert "non-finite loss" in [c.text for c in table.rows[0]]
+    card = next(comparison_page.cards({}, Path("results")))
     assert (card.value, card.alarm) == ("1 + 1", True)
 
 
 def test_violations_are_marked():
-    runs = pd.DataFrame([run("completed")])
     for violations, alarm in ((0, False), (2, True)):
         numbers = numbers_table(
             [
@@ -159,9 +165,10 @@ def test_violations_are_marked():
             {},
         )
         checks = pd.DataFrame({"check": ["a"], "passed": [not alarm]})
-        cards = headline(runs, {"bounds": numbers}, checks).cards
-        assert [card.alarm for card in cards] == [False, alarm, alarm]
-        assert cards[1].value == f"{violations} of 100"
+        found = list(bounds_page.cards({"bounds": numbers}, Path("results")))
+        cards = headline(found, checks).cards
+        assert [card.alarm for card in cards] == [alarm, alarm]
+        assert cards[0].value == f"{violations} of 100"
 
 
 @pytest.mark.parametrize(
@@ -180,8 +187,7 @@ def test_a_tie_for_the_best_quantity_is_shown(strengths, value, label):
         for ending in ("", " beta=0")
         for quantity in ("mean_spearman", "concordant_pairs")
     ]
-    runs = pd.DataFrame([run("completed")])
-    card = headline(runs, {"practice": numbers_table(rows, {})}, None).cards[1]
+    (card,) = comparison_page._practice_cards(numbers_table(rows, {}))
     assert (card.value, card.label) == (value, label)
 
 
@@ -192,7 +198,7 @@ def test_the_comparison_shows_axes_that_vary():
         "missing_runs": 1, "change_percent": 0.0,
         **{f"{m}_{s}": 1.0 for m in METRICS for s in ("mean", "std")},
     }  # fmt: skip
-    frame = comparison_frame(pd.DataFrame([row, row | {"setting": "2"}]))
+    frame = comparison_page.comparison_frame(pd.DataFrame([row, row | {"setting": "2"}]))
     assert list(frame)[:4] == ["setting", "beta", "algorithm", "last-10 ppl"]
     assert list(frame)[-1] == "value"
     assert set(frame["algorithm"]) == {"FedAvg"}

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from fedscan.config import files as config_files
+from fedscan.experiments.comparison import cost as costing
 from fedscan.experiments.comparison import grid
+from fedscan.experiments.comparison.cost import cost
 from fedscan.experiments.comparison.step_times import StepTimes, gradient_evaluations, measure
 from fedscan.federated.algorithms import ALGORITHMS
-from fedscan.views import plan as planning
-from fedscan.views.plan import Planned, cost, parse_summary
+from fedscan.views.plan import Planned, parse_summary
 
 SUMMARY = """output_file\tdate\trule\tlog-file(s)\tstatus\tplan
 results/a/x=1/t.parquet\t-\tfirst\t-\tmissing\tupdate pending
@@ -22,17 +23,17 @@ results/b/n.parquet\tMon\tlast\tl\tok\tupdate pending
 
 def test_jobs_and_reasons_come_from_the_summary():
     files = {
-        "first": {f"a/x={i}": [Path(f"results/a/x={i}/t.parquet")] for i in (1, 2, 3)},
-        "last": {"b": [Path("results/b/n.parquet")]},
+        "first": {f"a/x={i}": [f"a/x={i}/t.parquet"] for i in (1, 2, 3)},
+        "last": {"b": ["b/n.parquet"]},
     }
-    assert parse_summary(SUMMARY, files, "results") == [
+    assert parse_summary(SUMMARY, files, Path("results")) == [
         Planned("first", 2, {"output is missing": 1, "its configuration or code changed": 1}),
         Planned("last", 1, {"an input is made anew": 1}),
     ]
 
 
 def test_a_rule_that_is_not_listed_is_counted_by_folder():
-    (found, _) = parse_summary(SUMMARY, {}, "results")
+    (found, _) = parse_summary(SUMMARY, {}, Path("results"))
     assert (found.rule, found.jobs) == ("first", 2)
 
 
@@ -59,13 +60,14 @@ def test_step_times_are_measured_with_the_code_that_trains(config):
 
 def test_costs_add_up(config, monkeypatch):
     times = StepTimes(step=0.5, evaluated_sequence=0.01, client_round=0.1, parameters=1000)
-    monkeypatch.setattr(planning, "measure", lambda *_: times)
-    monkeypatch.setattr(planning, "_start_seconds", lambda: 3.0)
+    monkeypatch.setattr(costing, "measure", lambda *_: times)
+    monkeypatch.setattr(costing, "_start_seconds", lambda: 3.0)
     runs = [r for r in grid.runs(config["studies"]) if r.job.algorithm in ("fedavg", "fedsam")]
     job = runs[0].job
     runs = [r for r in runs if r.job._replace(algorithm=job.algorithm) == job]
     assert {r.job.algorithm for r in runs} == {"fedavg", "fedsam"} or len(runs) == 1
-    found = cost(config, runs, cores=4)
+    monkeypatch.setattr(costing, "missing_runs", lambda *_: runs)
+    found = cost(config, Path("results"), cores=4)
     rounds, validation = config["training"]["rounds"], 4 * 120 * (1 - 0.8)
     fixed = rounds * (job.clients * 0.1 + validation * 0.01)
     steps = rounds * job.clients * job.local_steps * 0.5
@@ -75,4 +77,4 @@ def test_costs_add_up(config, monkeypatch):
     assert found.model_bytes == 4 * 1000 * len(runs)
     assert found.checkpoint_bytes == 4 * 1000 * (2 + 2 * job.clients) * 4
     without_models = config | {"workflow": config["workflow"] | {"keep_final_model": False}}
-    assert cost(without_models, runs, cores=4).model_bytes == 0
+    assert cost(without_models, Path("results"), cores=4).model_bytes == 0

@@ -50,8 +50,8 @@ def run(job: Job) -> None:
     rooms = [Room(*fields) for fields in job.settings["rooms"]]
     file = results / "check/checks.parquet"
     checks = parquet.read_frame(file, CHECKS) if file.exists() else None
-    listed = {room: contents(room.package) for room in rooms}
-    folders = [entry.folder for entries in listed.values() for entry in entries]
+    listed = [(room, contents(room.package)) for room in rooms]
+    folders = [entry.folder for _, entries in listed for entry in entries]
     numbers = {
         folder: parquet.read_frame(path, NUMBERS)
         for folder in dict.fromkeys(folders)
@@ -60,7 +60,7 @@ def run(job: Job) -> None:
     # A room speaks for itself once any of its results are there; one without results always.
     speaking = [
         importlib.import_module(room.page)
-        for room, entries in listed.items()
+        for room, entries in listed
         if room.page and (not entries or any(entry.folder in numbers for entry in entries))
     ]
     sections = [
@@ -76,8 +76,8 @@ def run(job: Job) -> None:
             [*(r for room in rooms for r in room.reruns), *summary.RERUNS],
         ),
     ]
-    entries = [entry for entries in listed.values() for entry in entries]
-    absent = [entry.title for entry in entries if entry.folder not in numbers]
+    shown = [entry for _, entries in listed for entry in entries]
+    absent = [entry.title for entry in shown if entry.folder not in numbers]
     job.report(f"{len(sections)} sections; not there: {', '.join(absent) or 'nothing'}")
     lines = [line for page in speaking if (line := _asked(page, "subtitle", config, results))]
     lines += [f"Not made yet: {', '.join(absent)}"] if absent else []
@@ -104,9 +104,11 @@ def _what_was_run(
 
 
 def _sections(
-    listed: Mapping[Room, Sequence[Contents]], numbers: Mapping[str, pd.DataFrame], results: Path
+    listed: Sequence[tuple[Room, Sequence[Contents]]],
+    numbers: Mapping[str, pd.DataFrame],
+    results: Path,
 ) -> Iterator[Section]:
-    for room, entries in listed.items():
+    for room, entries in listed:
         made = [entry for entry in entries if entry.folder in numbers]
         if not made:
             continue

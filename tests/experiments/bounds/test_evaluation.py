@@ -12,9 +12,10 @@ import pytest
 
 from fedscan.experiments.bounds import evaluation, learners, stacks
 from fedscan.experiments.bounds import summary as bounds
-from fedscan.experiments.bounds.checks import synthetic_checks
+from fedscan.experiments.bounds.checks import checks
 from fedscan.experiments.registry import tables
 from fedscan.experiments.teachers import teachers
+from fedscan.experiments.teachers.checks import checks as teacher_checks
 from fedscan.experiments.teachers.datasets import read_datasets
 from fedscan.io import atomic, parquet
 from fedscan.models.selective_ssm import cpu
@@ -102,7 +103,7 @@ def test_teachers_are_written_with_their_search(finished):
         assert mine["candidate"].max() == row["candidates"]
         refused = mine[~mine["accepted"] & (mine["sample"] == "full")]
         assert (refused["refused"] != "").all()
-    found = read_datasets(str(folder), SHAPE, 32)
+    found = read_datasets(folder, SHAPE, 32)
     assert found[0.5].train.shape == (256, 32)
     teacher = found[0.95]
     predicted = cpu.predict(teacher.params, teacher.test, SHAPE, teacher.temperature)
@@ -252,13 +253,13 @@ def test_a_violation_is_counted_stored_and_fails_the_check(copy, monkeypatch):
     _, gradient = cpu.sequence_gradients(np.array(row["parameters"]), tokens, SHAPE)
     assert np.linalg.norm(gradient) == pytest.approx(row["measured"], rel=1e-12)
     assert json.loads(row["subject"])["checkpoint"] == "initialization"
-    failed = [c for c in synthetic_checks(CHECK, str(copy)) if not c.passed]
+    failed = [c for c in checks(CHECK, copy) if not c.passed]
     assert [c.check for c in failed] == ["no bound violated"]
     assert "violations" in failed[0].detail
     # Even if a column were forgotten: what is stored counts too.
     none = dict.fromkeys(points.filter(like="violation").columns, 0)
     parquet.write(folder / "points.parquet", TABLES["points"], points.assign(**none), {})
-    (failed,) = (c for c in synthetic_checks(CHECK, str(copy)) if not c.passed)
+    (failed,) = (c for c in checks(CHECK, copy) if not c.passed)
     assert failed.detail.startswith("0 violations; ")
 
 
@@ -268,19 +269,21 @@ CHECK = {
     "sequence_length": 32,
     "seeds": [0, 1],
     "bound_checkpoints": [0, 10, 20],
-    "students": [],
-    "student_codes": {},
     "learner_code": "c",
     "rerun_on_code_change": True,
 }
 
 
 def test_checks_pass_and_notice_what_is_missing(finished):
-    assert all(check.passed for check in synthetic_checks(CHECK, str(finished)))
-    missing = [c for c in synthetic_checks(CHECK | {"seeds": [0, 1, 2]}, str(finished))
+    assert all(check.passed for check in checks(CHECK, finished))
+    (whole,) = teacher_checks(CHECK, finished)
+    assert whole.passed
+    (fewer,) = teacher_checks(CHECK | {"rhos": [0.5]}, finished)
+    assert not fewer.passed
+    missing = [c for c in checks(CHECK | {"seeds": [0, 1, 2]}, finished)
                if not c.passed]  # fmt: skip
     assert {c.check for c in missing} == {"one row per learner", "every point evaluated"}
-    older = [c for c in synthetic_checks(CHECK | {"learner_code": "d"}, str(finished))
+    older = [c for c in checks(CHECK | {"learner_code": "d"}, finished)
              if not c.passed]  # fmt: skip
     assert [c.check for c in older] == ["results of the present code"]
 

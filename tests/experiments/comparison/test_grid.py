@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fedscan.config import files as config_files
 from fedscan.experiments.comparison import grid
+from fedscan.labels import axis_label, label
 
 
 def studies(*files):
@@ -31,24 +32,24 @@ def studies(*files):
     ],
 )
 def test_one_number_has_one_label(spelling, text):
-    assert grid.label(spelling) == text
+    assert label(spelling) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_labels_read_back_exactly(number):
-    assert float(grid.label(number)) == number
-    assert grid.label(grid.label(number)) == grid.label(number)
+    assert float(label(number)) == number
+    assert label(label(number)) == label(number)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True])
 def test_no_label_for_what_has_no_place_in_a_path(value):
     with pytest.raises(ValueError, match=r"no label|not finite"):
-        grid.label(value)
+        label(value)
 
 
 def test_settings_that_look_like_numbers_stay_apart():
-    assert grid.axis_label("01") == "01"
-    assert grid.axis_label("1") == "1"
+    assert axis_label("01") == "01"
+    assert axis_label("1") == "1"
 
 
 def test_the_papers_grid_is_complete():
@@ -93,7 +94,7 @@ def test_paths_are_hive_style_and_unique():
 def test_planning_needs_no_torch_and_little_time():
     script = (
         "import sys, time\n"
-        "from fedscan import config_files, grid\n"
+        "from fedscan.config import files as config_files\nfrom fedscan.experiments.comparison import grid\n"
         "config = config_files.load(['config/config.yaml', 'config/paper.yaml'])\n"
         "studies = config.model_dump(mode='json')['studies']\n"
         "start = time.process_time()\n"

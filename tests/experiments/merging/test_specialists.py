@@ -350,7 +350,7 @@ def test_a_killed_sweep_continues_and_ends_with_the_same_bytes(copy, monkeypatch
         patched.setattr(KeptRows, "put", put)
         with pytest.raises(Killed):
             merge(copy)
-    assert len(json.loads((copy / "checkpoints/merges.json").read_text())) == after
+    assert len(json.loads((copy / "checkpoints/merges/rows.json").read_text())) == after
     lines = Lines()
     merge(copy, lines)
     assert sum("already" in line for line in lines) == after
