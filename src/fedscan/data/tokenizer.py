@@ -10,12 +10,14 @@ class Tokenizer(NamedTuple):
     """Text to token ids.
 
     ``encode`` takes one document and returns its ids, a uint16 array, without an end-of-sequence
-    token; ``decode`` is its inverse up to bytes that are not UTF-8. ``sha256`` identifies the
-    vocabulary.
+    token; ``head`` returns its first ids only, in time that does not grow with the document;
+    ``decode`` is the inverse of ``encode`` up to bytes that are not UTF-8. ``sha256`` identifies
+    the vocabulary.
     """
 
     name: str
     encode: Callable[[str], np.ndarray]
+    head: Callable[[str, int], np.ndarray]
     decode: Callable[[np.ndarray], str]
     vocab_size: int
     eos: int
