@@ -1,0 +1,16 @@
+"""Git LFS pointers: small text files that stand where the data should be."""
+
+HEAD = b"version https://git-lfs.github.com/spec/"
+POINTER_MESSAGE = "a Git LFS pointer, not the data; run 'git lfs pull'"
+
+
+def is_pointer(head: bytes) -> bool:
+    """Return whether a file that begins so is a pointer.
+
+    Args:
+        head: first bytes of the file, ``len(HEAD)`` or more.
+
+    Returns:
+        True for a pointer.
+    """
+    return head.startswith(HEAD)
