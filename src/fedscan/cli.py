@@ -130,10 +130,15 @@ def inspect_data(config: Configs = None) -> None:
         view.add_row(domain or "-", outcome, f"{count:,}")
     Console().print(view)
     titles = ("domain", "documents", "tokens", "median", "95%", "longest", "distinct", "pool")
+    titles += ("copies within", "across")
     view = Table(*titles, title=f"tokens ({found.tokenizer}); pool: sequences a domain offers")
     for domain, row in found.domains.items():
         view.add_row(domain, *(f"{value:,}" for value in row))
     Console().print(view)
+    print(
+        f"copies of documents, white space apart: data.duplicates = {found.duplicates}; data files"
+        f" with names that begin with . or _, left out: {found.files_left_out}"
+    )
 
 
 @app.command("run")

@@ -4,7 +4,10 @@ from pathlib import Path
 
 from fedscan.stages import federated, partition, tokens
 
-DATA = {"source": "synthetic", "seed": 0, "max_tokens_per_document": 500, "local": {"paths": []}}
+DATA = {
+    "source": "synthetic", "seed": 0, "max_tokens_per_document": 500, "duplicates": "drop",
+    "local": {"paths": []},
+}  # fmt: skip
 TOKENS = {
     "data": DATA,
     "tokenizer": {"name": "bytes", "gpt2": {"folder": None}},

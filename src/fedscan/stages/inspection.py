@@ -7,14 +7,18 @@ import numpy as np
 
 from fedscan import seeds
 from fedscan.data.collect import collect, empty
+from fedscan.data.duplicates import ACROSS, WITHIN
 from fedscan.data.packing import split_and_pack
 from fedscan.data.partition import exact
-from fedscan.data.sources import SOURCES
+from fedscan.data.sources import SOURCES, local
 from fedscan.data.tokenizers import TOKENIZERS
 
 
 class DomainStatistics(NamedTuple):
-    """Token statistics of one domain's documents; lengths are in tokens."""
+    """Token statistics of one domain's documents; lengths are in tokens.
+
+    Copies are documents whose text the domain (within) or the domain it belongs to (across) has.
+    """
 
     documents: int
     tokens: int
@@ -23,6 +27,8 @@ class DomainStatistics(NamedTuple):
     longest: int
     distinct_tokens: int
     pool_sequences: int
+    copies_within: int
+    copies_across: int
 
 
 class Inspection(NamedTuple):
@@ -32,6 +38,8 @@ class Inspection(NamedTuple):
     tokenizer: str
     outcomes: dict[tuple[str, str], int]
     domains: dict[str, DomainStatistics]
+    duplicates: str
+    files_left_out: int
 
 
 def inspect(config: Mapping[str, Any]) -> Inspection:
@@ -55,6 +63,7 @@ def inspect(config: Mapping[str, Any]) -> Inspection:
         data["max_tokens_per_document"],
         limit * length + data["max_tokens_per_document"] + 1,
         empty(domains),
+        drop_duplicates=data["duplicates"] == "drop",
     )
     share = exact(partition["train_val_split"])
     statistics = {}
@@ -62,12 +71,16 @@ def inspect(config: Mapping[str, Any]) -> Inspection:
         stream = seeds.generator(data["seed"], "document order", domain)
         packed = split_and_pack(documents, length, tokenizer.eos, share, limit, stream)
         pool = len(packed.train) + len(packed.validation)
-        statistics[domain] = _statistics(documents, pool)
+        copies = [collected.copies[domain, kind] for kind in (WITHIN, ACROSS)]
+        statistics[domain] = _statistics(documents, pool, *copies)
     outcomes = dict(sorted(collected.outcomes.items()))
-    return Inspection(source, tokenizer.name, outcomes, statistics)
+    left_out = len(local.search(data["local"]["paths"]).left_out) if source == "local" else 0
+    return Inspection(source, tokenizer.name, outcomes, statistics, data["duplicates"], left_out)
 
 
-def _statistics(documents: list[np.ndarray], pool: int) -> DomainStatistics:
+def _statistics(
+    documents: list[np.ndarray], pool: int, within: int, across: int
+) -> DomainStatistics:
     lengths = np.array([len(tokens) for tokens in documents] or [0])
     distinct = len(np.unique(np.concatenate(documents))) if documents else 0
     return DomainStatistics(
@@ -78,4 +91,6 @@ def _statistics(documents: list[np.ndarray], pool: int) -> DomainStatistics:
         int(lengths.max()),
         distinct,
         pool,
+        within,
+        across,
     )

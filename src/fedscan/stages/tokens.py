@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedscan import seeds
+from fedscan.data import duplicates
 from fedscan.data.collect import Collected, collect
 from fedscan.data.packing import Packed, split_and_pack
 from fedscan.data.partition import exact
@@ -79,6 +80,7 @@ def _collect(
         quota,
         start,
         lambda place, so_far: bucket_state.store(path, identity, place.state, so_far),
+        drop_duplicates=data["duplicates"] == "drop",
     )
     return collected._replace(outcomes=Counter(dict(sorted(collected.outcomes.items()))))
 
@@ -89,7 +91,7 @@ def _head(
     return {
         "source": settings["data"]["source"],
         "seed": settings["data"]["seed"],
-        "files": _files(settings["data"]),
+        **_files(settings["data"]),
         "dataset": settings["data"].get("huggingface"),
         "tokenizer": tokenizer.name,
         "tokenizer_sha256": tokenizer.sha256,
@@ -97,19 +99,28 @@ def _head(
         "eos": tokenizer.eos,
         "sequence_length": settings["partition"]["sequence_length"],
         "records": {f"{d or '-'}: {o}": n for (d, o), n in collected.outcomes.items()},
+        "duplicates": duplicates.counts(
+            collected.copies, settings["domains"], settings["data"]["duplicates"]
+        ),
         "domains": {},
     }
 
 
-def _files(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _files(data: Mapping[str, Any]) -> dict[str, Any]:
     """Name files by name and size, not by folder: bytes must not depend on where they lie."""
-    found = local.find_files(data["local"]["paths"]) if data["source"] == "local" else []
-    return [{"name": file.name, "bytes": file.stat().st_size} for file in found]
+    if data["source"] != "local":
+        return {"files": [], "files_left_out": 0}
+    found = local.search(data["local"]["paths"])
+    files = [{"name": file.name, "bytes": file.stat().st_size} for file in found.files]
+    return {"files": files, "files_left_out": len(found.left_out)}
 
 
 def _without_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in settings.items() if key not in ("data", "tokenizer")}
     kept["data"] = {k: v for k, v in settings["data"].items() if k != "local"}
+    if kept["data"]["source"] == "synthetic":
+        # Made-up text has no duplicates: its tables keep the bytes they had without this key.
+        del kept["data"]["duplicates"]
     return {**kept, "tokenizer": settings["tokenizer"]["name"]}
 
 
