@@ -130,15 +130,17 @@ def inspect_data(config: Configs = None) -> None:
         view.add_row(domain or "-", outcome, f"{count:,}")
     Console().print(view)
     titles = ("domain", "documents", "tokens", "median", "95%", "longest", "distinct", "pool")
-    titles += ("copies within", "across")
     view = Table(*titles, title=f"tokens ({found.tokenizer}); pool: sequences a domain offers")
     for domain, row in found.domains.items():
         view.add_row(domain, *(f"{value:,}" for value in row))
     Console().print(view)
-    print(
-        f"copies of documents, white space apart: data.duplicates = {found.duplicates}; data files"
-        f" with names that begin with . or _, left out: {found.files_left_out}"
-    )
+    rule = {"drop": "dropped", "keep": "kept"}[found.duplicates]
+    titles = ("domain", "within the domain", "of another domain's")
+    view = Table(*titles, title=f"copies of documents, white space apart: {rule}")
+    for domain, copies in found.copies.items():
+        view.add_row(domain, *(f"{value:,}" for value in copies))
+    Console().print(view)
+    print(f"data files left out, their names begin with . or _: {found.files_left_out:,}")
 
 
 @app.command("run")

@@ -1,5 +1,6 @@
 """Stage ``html_report``: everything that was made -> one page that opens without a network."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def run(settings: Mapping[str, Any], results: str, page: str, report: Log) -> No
         for entry in listed
         if (file := folder / entry.folder / "numbers.parquet").exists()
     }
-    described = _described(settings)
+    described = _described(settings) | _duplicates(folder / "tokens/manifest.json")
     missing = len(grid.runs(settings["config"]["studies"])) - len(runs)
     sections = [
         summary.headline(runs, numbers, checks),
@@ -78,6 +79,19 @@ def _described(settings: Mapping[str, Any]) -> dict[str, str]:
         f" ρ {synthetic['rhos']}",
         "differs from the paper": differences(found),
     }
+
+
+def _duplicates(manifest: Path) -> dict[str, str]:
+    """Return what is known of documents of equal text; nothing, if the tokens are not there."""
+    if not manifest.exists():
+        return {}
+    found = json.loads(manifest.read_text(encoding="utf-8")).get("duplicates")
+    if found is None:  # made by an earlier version
+        return {}
+    within, across = sum(found["within"].values()), sum(found["across"].values())
+    done = {"drop": "dropped", "keep": "kept: training and validation text overlap"}
+    what = done[found["rule"]] if within + across else "none to drop or keep"
+    return {"copies of documents": f"{within} within a domain, {across} across domains; {what}"}
 
 
 def _section(

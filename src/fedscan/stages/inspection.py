@@ -15,10 +15,7 @@ from fedscan.data.tokenizers import TOKENIZERS
 
 
 class DomainStatistics(NamedTuple):
-    """Token statistics of one domain's documents; lengths are in tokens.
-
-    Copies are documents whose text the domain (within) or the domain it belongs to (across) has.
-    """
+    """Token statistics of one domain's documents; lengths are in tokens."""
 
     documents: int
     tokens: int
@@ -27,17 +24,16 @@ class DomainStatistics(NamedTuple):
     longest: int
     distinct_tokens: int
     pool_sequences: int
-    copies_within: int
-    copies_across: int
 
 
 class Inspection(NamedTuple):
-    """What a source offers."""
+    """What a source offers; ``copies`` are, per domain, those within it and of another's."""
 
     source: str
     tokenizer: str
     outcomes: dict[tuple[str, str], int]
     domains: dict[str, DomainStatistics]
+    copies: dict[str, tuple[int, int]]
     duplicates: str
     files_left_out: int
 
@@ -71,16 +67,17 @@ def inspect(config: Mapping[str, Any]) -> Inspection:
         stream = seeds.generator(data["seed"], "document order", domain)
         packed = split_and_pack(documents, length, tokenizer.eos, share, limit, stream)
         pool = len(packed.train) + len(packed.validation)
-        copies = [collected.copies[domain, kind] for kind in (WITHIN, ACROSS)]
-        statistics[domain] = _statistics(documents, pool, *copies)
+        statistics[domain] = _statistics(documents, pool)
     outcomes = dict(sorted(collected.outcomes.items()))
+    counter = collected.copies
+    copies = {d: (counter[d, WITHIN], counter[d, ACROSS]) for d in statistics}
     left_out = len(local.search(data["local"]["paths"]).left_out) if source == "local" else 0
-    return Inspection(source, tokenizer.name, outcomes, statistics, data["duplicates"], left_out)
+    return Inspection(
+        source, tokenizer.name, outcomes, statistics, copies, data["duplicates"], left_out
+    )
 
 
-def _statistics(
-    documents: list[np.ndarray], pool: int, within: int, across: int
-) -> DomainStatistics:
+def _statistics(documents: list[np.ndarray], pool: int) -> DomainStatistics:
     lengths = np.array([len(tokens) for tokens in documents] or [0])
     distinct = len(np.unique(np.concatenate(documents))) if documents else 0
     return DomainStatistics(
@@ -91,6 +88,4 @@ def _statistics(
         int(lengths.max()),
         distinct,
         pool,
-        within,
-        across,
     )
