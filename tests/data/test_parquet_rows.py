@@ -14,6 +14,9 @@ NAMES = ["RedPajamaC4", "RedPajamaGithub"]
 META = pa.array([{"redpajama_set_name": name} for name in NAMES])
 
 
+METADATA = pa.table({"text": ["a"]})
+
+
 def read(file):
     return [(record.domain, record.text) for record in local.records([], 0, paths=[str(file)])]
 
@@ -123,6 +126,30 @@ def test_whatever_arrow_throws_is_one_line_with_the_file(tmp_path, monkeypatch, 
     with pytest.raises(ValueError, match=r"x\.parquet: .*Nested.*things") as caught:
         read(file)
     assert "\n" not in str(caught.value)
+
+
+def test_a_whole_file_that_arrow_refuses_is_not_called_damaged(tmp_path, monkeypatch):
+    file = write(tmp_path, {"text": ["a", "b"], "meta": META})
+
+    def refused(*args, **keys):
+        raise pa.ArrowInvalid("Map keys must be annotated as required.")
+
+    monkeypatch.setattr(parquet_rows.pq, "ParquetFile", refused)
+    monkeypatch.setattr(parquet_rows.pq, "read_metadata", lambda file: METADATA)
+    with pytest.raises(ValueError, match=r"Arrow does not read \(Map keys .*new file, with DuckDB"):
+        read(file)
+
+
+def test_text_that_is_not_utf8_is_named_by_row(tmp_path):
+    file = write(tmp_path, {"text": [b"a", b"caf\xe9"], "meta": META})
+    with pytest.raises(ValueError, match=r"x\.parquet: row 2: not UTF-8"):
+        read(file)
+    latin = pa.StringArray.from_buffers(
+        1, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0])), pa.py_buffer(b"\xe9")
+    )
+    file = write(tmp_path, {"text": latin, "meta": META[:1]})
+    with pytest.raises(ValueError, match=r"x\.parquet: row group 0, after row 0: text that is not"):
+        read(file)
 
 
 def test_no_row_groups_and_no_rows(tmp_path):

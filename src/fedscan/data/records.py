@@ -70,7 +70,7 @@ def classify(text: Any, meta: Any) -> Record:
     """Classify the two fields of a record.
 
     Args:
-        text: document text; None when absent.
+        text: document text, or its UTF-8 bytes; None when absent.
         meta: mapping with ``redpajama_set_name``, the same as JSON text, or None.
 
     Returns:
@@ -80,6 +80,7 @@ def classify(text: Any, meta: Any) -> Record:
     Raises:
         ValueError: if a field has a type outside the schema.
     """
+    text, meta = _as_text(text), _as_text(meta)
     if text is not None and not isinstance(text, str):
         raise ValueError(f"text must be a string, found {type(text).__name__}")
     set_name = _set_name(meta)
@@ -95,6 +96,16 @@ def classify(text: Any, meta: Any) -> Record:
     if not text.strip():
         return Record(domain, "", EMPTY_TEXT)
     return Record(domain, _without_lone_surrogates(text), KEPT)
+
+
+def _as_text(value: Any) -> Any:
+    """Decode what a Parquet writer stored as bytes without saying that they are text."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 ({error.reason})") from None
 
 
 def _loads(text: str) -> Any:

@@ -86,15 +86,10 @@ def _record(file: Path, number: int, line: bytes) -> Iterator[Record]:
 def _parquet(file: Path) -> Iterator[Record]:
     for number, row in parquet_rows.rows(file, ["meta", "text"], leaves=_leaves):
         try:
-            record = classify(_text(row.get("text")), _text(row.get("meta")))
+            record = classify(row.get("text"), row.get("meta"))
         except ValueError as error:
             raise ValueError(f"{file}: row {number}: {error}") from None
         yield record._replace(place=f"{file}: row {number}")
-
-
-def _text(value: object) -> object:
-    """Decode text that a writer did not mark as such; Parquet has but one kind of bytes."""
-    return value.decode("utf-8") if isinstance(value, bytes) else value
 
 
 def _leaves(schema: pa.Schema) -> list[str]:

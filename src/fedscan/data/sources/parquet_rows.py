@@ -115,7 +115,8 @@ def _opened(file: Path) -> pq.ParquetFile:
         if not pointer:
             return pq.ParquetFile(file, buffer_size=BUFFER_BYTES, page_checksum_verification=True)
     except ERRORS as error:
-        raise ValueError(f"{file}: {_unreadable(error)}") from None
+        reason = _unsupported(error) if _has_metadata(file) else _unreadable(error)
+        raise ValueError(f"{file}: {reason}") from None
     raise ValueError(f"{file}: {POINTER_MESSAGE}")
 
 
@@ -128,11 +129,28 @@ def _require(file: Path, names: Sequence[str], needed: Sequence[str]) -> None:
             raise ValueError(f"{file}: column {name!r} stands there {names.count(name)} times")
 
 
+def _has_metadata(file: Path) -> bool:
+    """Return whether a file that Arrow refuses is whole: its description can be read."""
+    try:
+        return pq.read_metadata(file).num_columns >= 0
+    except ERRORS:
+        return False
+
+
 def _unreadable(error: BaseException) -> str:
-    reason = " ".join(str(error).split())[:200]
     if isinstance(error, NotImplementedError):
-        return (
-            f"a kind of column that Arrow does not read ({reason}); write the needed columns to a"
-            " new file, with DuckDB: COPY (SELECT … FROM 'old.parquet') TO 'new.parquet'"
-        )
-    return f"not a whole Parquet file ({reason}); fetch or write it again"
+        return _unsupported(error)
+    if isinstance(error, UnicodeDecodeError):
+        return f"text that is not UTF-8 ({error.reason})"
+    return f"not a whole Parquet file ({_short(error)}); fetch or write it again"
+
+
+def _unsupported(error: BaseException) -> str:
+    return (
+        f"a kind of column that Arrow does not read ({_short(error)}); write the needed columns to"
+        " a new file, with DuckDB: COPY (SELECT a, b FROM 'old.parquet') TO 'new.parquet'"
+    )
+
+
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

@@ -186,7 +186,16 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _parquet(path: Path, needed: Sequence[str], task: str) -> Iterator[Row]:
     _require(str(path), parquet_rows.column_names(path), needed, task)
-    yield from parquet_rows.rows(path, needed)
+    for number, row in parquet_rows.rows(path, needed):
+        yield number, {name: _as_text(path, number, value) for name, value in row.items()}
+
+
+def _as_text(path: Path, number: int, value: object) -> object:
+    """Decode what a writer stored as bytes without saying that they are text."""
+    try:
+        return value.decode("utf-8") if isinstance(value, bytes) else value
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}:{number}: not UTF-8 ({error.reason})") from None
 
 
 READERS = {".csv": _csv, ".jsonl": _json_lines, ".parquet": _parquet}
