@@ -61,6 +61,17 @@ def test_the_last_field_is_cut_first_and_no_literal_ever():
     assert BYTES.decode(cut.ids) == f"Title: {'T' * 17}\nText:\nCategory:"
 
 
+@pytest.mark.parametrize("tokenizer", [BYTES, GPT2], ids=["bytes", "gpt2"])
+@pytest.mark.parametrize("sizes", [(1, 1), (9, 400), (400, 9), (400, 400), (60, 1)])
+def test_a_prompt_is_the_same_if_only_the_first_tokens_of_its_fields_are_read(tokenizer, sizes):
+    room = layout(DBPEDIA, tokenizer.encode, 66, 36)
+    fields = {"title": "A title " * sizes[0], "content": "Some content, " * sizes[1]}
+    whole = encode_prompt(DBPEDIA, fields, tokenizer.encode, room)
+    short = encode_prompt(DBPEDIA, fields, lambda text: tokenizer.head(text, 66), room)
+    assert whole.ids.tolist() == short.ids.tolist()
+    assert whole.truncated == short.truncated
+
+
 def test_a_budget_without_room_is_refused():
     with pytest.raises(ValueError, match=r"tail and its longest label take 34 .* = 20 must be"):
         layout(DBPEDIA, BYTES.encode, 96, 20)

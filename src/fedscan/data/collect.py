@@ -16,7 +16,7 @@ from fedscan.data.records import (
     Position,
     Record,
 )
-from fedscan.data.tokenizer import Tokenizer
+from fedscan.data.tokenizer import Tokenizer, first_tokens
 
 DROPPED = {WITHIN: COPY_WITHIN, ACROSS: COPY_ACROSS}
 
@@ -91,7 +91,7 @@ def collect(
         if outcome != KEPT:
             buckets.outcomes[record.domain, outcome] += 1
             continue
-        tokens = _tokens(record, tokenizer, max_tokens_per_document)
+        tokens = first_tokens(tokenizer, record.text, max_tokens_per_document, record.place)
         buckets.add(record.domain, tokens, digest(tokenizer.decode(tokens)))
         if min(buckets.filled.values()) >= tokens_per_domain:
             break
@@ -169,13 +169,3 @@ class _Buckets:
                 gone.clear()
         outcomes = +self.outcomes
         return Collected(self.documents, self.digests, self.seen, outcomes, Counter(self.copies))
-
-
-def _tokens(record: Record, tokenizer: Tokenizer, most: int) -> np.ndarray:
-    try:
-        return tokenizer.head(record.text, most)
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as error:  # a library written in Rust may panic, which is no Exception
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise ValueError(f"{record.place}: the text cannot be tokenised ({reason})") from error
