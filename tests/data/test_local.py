@@ -85,7 +85,9 @@ def test_what_is_unusual_but_fine(tmp_path):
     content = [
         "\ufeff" + line("bom"),
         "",
-        line("extra", other=[1, {"a": None}]),
+        line("extra", other=[1, {"a": None}, float("nan"), 10**4000], more="9" * 5000).replace(
+            '"' + "9" * 5000 + '"', "9" * 5000
+        ),
         line("u\u2028v\u0000w"),
         '{"text": "a\\ud83d", "meta": "{\\"redpajama_set_name\\": \\"RedPajamaC4\\"}"}',
         line("m" * 3_000_000),
@@ -164,6 +166,12 @@ def test_zstd_cut_at_a_block_boundary_is_detected(tmp_path):
         ("x.jsonl.gz", b"plain", "not valid gzip"),
         ("x.jsonl.gz", gzip.compress(b"") + b"garbage", "not valid gzip"),
         ("x.jsonl", "{}".encode("utf-16"), "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8"),
+        ("x.jsonl.gz", b"", "truncated: it is empty"),
+        ("x.jsonl.zst", b"", "truncated: it is empty"),
+        ("x.jsonl", gzip.compress(b"{}"), "gzip data; its name should end in .gz"),
+        ("x.jsonl", zstandard.compress(b"{}"), "zstd data; its name should end in .zst"),
+        ("x.jsonl.gz", zstandard.compress(b"{}"), "zstd data; its name should end in .zst"),
+        ("x.jsonl", b"PAR1garbage", "a Parquet file; its name should end in .parquet"),
         ("x.jsonl.gz", POINTER, "git lfs pull"),
         ("x.jsonl", POINTER, "git lfs pull"),
         ("x.parquet", POINTER, "git lfs pull"),

@@ -217,6 +217,15 @@ def test_damaged_local_files(tmp_path, name, content, message):
         read(tmp_path / name)
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_bytes_that_are_not_utf8_are_named_by_line(tmp_path, suffix):
+    file = write(tmp_path, suffix, [*ROWS, {"text": "caf@", "label": "HUM"}])
+    line = 4 if suffix == ".csv" else 3
+    file.write_bytes(file.read_bytes().replace(b"@", b"\xe9"))
+    with pytest.raises(ValueError, match=rf"train\{suffix}:{line}: not UTF-8"):
+        read(file)
+
+
 def test_marks_and_blank_lines_are_fine_in_json_lines(tmp_path):
     rows = [{"text": "a", "label": "HUM", "n": 1}, {"text": "b\r\n,c\0d", "label": "Number"}]
     content = "\ufeff" + "\r\n\r\n".join(json.dumps(row) for row in rows)

@@ -57,6 +57,13 @@ def test_gpt2_refuses_other_files(tmp_path):
         gpt2.load(tmp_path)
 
 
+def test_gpt2_names_pointers(tmp_path):
+    for name in ("encoder.json", "vocab.bpe"):
+        (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    with pytest.raises(ValueError, match=r"encoder\.json: a Git LFS pointer.*git lfs pull"):
+        gpt2.load(tmp_path)
+
+
 @given(st.text())
 def test_bytes_round_trip(text):
     tokenizer = byte_values.load()

@@ -146,6 +146,21 @@ def test_duplicates_are_counted_and_no_two_domains_or_splits_share_one(tmp_path,
     assert any(shared) == (rule == "keep")
 
 
+def test_files_that_change_while_they_are_read_are_noticed(tmp_path, monkeypatch):
+    folder = shared_text(tmp_path / "in")
+    original = tokens.collect
+
+    def meanwhile(*arguments, **keys):
+        found = original(*arguments, **keys)
+        with Path(folder, "a.jsonl").open("a") as stream:
+            stream.write("\n")
+        return found
+
+    monkeypatch.setattr(tokens, "collect", meanwhile)
+    with pytest.raises(ValueError, match="the data files changed while they were read"):
+        tokens.run(local_settings([folder]), str(tmp_path / "out"), tiny.silent)
+
+
 def test_too_little_text_names_domain_and_counts(tmp_path):
     file = tmp_path / "text.jsonl"
     file.write_text(json.dumps({"text": "short", "meta": {"redpajama_set_name": "RedPajamaArXiv"}}))

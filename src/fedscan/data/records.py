@@ -109,7 +109,12 @@ def _as_text(value: Any) -> Any:
 
 
 def _loads(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_without_repeats)
+    return json.loads(text, object_pairs_hook=_without_repeats, parse_int=_integer)
+
+
+def _integer(digits: str) -> int:
+    # No number is used; Python refuses to read one of more than 4,300 digits.
+    return int(digits[:100])
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -44,9 +44,12 @@ def run(settings: Mapping[str, Any], folder: str, report: Log) -> None:
     length, limit = partition["sequence_length"], partition["sequences_per_client"]
     # Validation may overshoot its share by one document; training must not lack it.
     quota = limit * length + data["max_tokens_per_document"] + 1
+    files = _files(data)
     collected = _collect(settings, tokenizer, quota, Path(folder, CHECKPOINT), report)
+    if _files(data) != files:
+        raise ValueError("the data files changed while they were read; run again")
     share = exact(partition["train_val_split"])
-    manifest = _head(settings, tokenizer, collected)
+    manifest = {**_head(settings, tokenizer, collected), **files}
     provenance = {"settings": _without_paths(settings), "versions": versions()}
     for domain in settings["domains"]:
         documents = collected.documents[domain]
@@ -91,7 +94,6 @@ def _head(
     return {
         "source": settings["data"]["source"],
         "seed": settings["data"]["seed"],
-        **_files(settings["data"]),
         "dataset": settings["data"].get("huggingface"),
         "tokenizer": tokenizer.name,
         "tokenizer_sha256": tokenizer.sha256,

@@ -15,6 +15,12 @@ COMPRESSED_BLOCK = 1 << 16
 # The longest that zstd writes (--ultra --long=31); memory is taken only by frames that need it.
 LONGEST_WINDOW = 1 << 31
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
+# First bytes -> what a file is, and the ending that its name should have.
+KINDS = {
+    b"\x1f\x8b": ("gzip data", ".gz"),
+    b"\x28\xb5\x2f\xfd": ("zstd data", ".zst"),
+    b"PAR1": ("a Parquet file", ".parquet"),
+}
 
 
 def blocks(file: Path) -> Iterator[bytes]:
@@ -31,13 +37,7 @@ def blocks(file: Path) -> Iterator[bytes]:
     """
     try:
         with file.open("rb") as stream:
-            head = stream.read(64)
-            if is_pointer(head):
-                raise ValueError(f"{file}: {POINTER_MESSAGE}")
-            if head.startswith(UTF16):
-                raise ValueError(
-                    f"{file}: UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW"
-                )
+            _refuse_other_kinds(file, stream.read(64))
             stream.seek(0)
             if file.name.endswith(".zst"):
                 yield from _zstd(file, stream)
@@ -47,6 +47,18 @@ def blocks(file: Path) -> Iterator[bytes]:
                 yield from iter(lambda: stream.read(BLOCK), b"")
     except OSError as error:
         raise ValueError(f"{file}: cannot be read ({error})") from None
+
+
+def _refuse_other_kinds(file: Path, head: bytes) -> None:
+    if is_pointer(head):
+        raise ValueError(f"{file}: {POINTER_MESSAGE}")
+    if head.startswith(UTF16):
+        raise ValueError(f"{file}: UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW")
+    if not head and file.name.endswith((".gz", ".zst")):
+        raise ValueError(f"{file}: truncated: it is empty; fetch it again")
+    for first, (what, ending) in KINDS.items():
+        if head.startswith(first) and not file.name.endswith(ending):
+            raise ValueError(f"{file}: {what}; its name should end in {ending}")
 
 
 def _zstd(file: Path, stream: BinaryIO) -> Iterator[bytes]:

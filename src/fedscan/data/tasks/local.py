@@ -129,7 +129,18 @@ def _csv(path: Path, needed: Sequence[str], task: str) -> Iterator[Row]:
                 place = f"{path}: after line {reader.line_num}"
                 raise ValueError(f"{place}: not usable CSV ({error})") from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 ({error.reason})") from None
+        raise ValueError(f"{path}:{_line_of_damage(path)}: not UTF-8 ({error.reason})") from None
+
+
+def _line_of_damage(path: Path) -> int:
+    """Return the first line that is not UTF-8; readers of text know it only to a block."""
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    return 0
 
 
 def _cells(path: Path, line: int, header: list[str], cells: list[str]) -> dict[str, str]:
@@ -160,7 +171,7 @@ def _json_lines(path: Path, needed: Sequence[str], task: str) -> Iterator[Row]:
                     _require(f"{path}:{number}", list(found), needed, task)
                     yield number, found
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 ({error.reason})") from None
+        raise ValueError(f"{path}:{_line_of_damage(path)}: not UTF-8 ({error.reason})") from None
 
 
 def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:

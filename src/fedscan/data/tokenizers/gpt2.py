@@ -22,6 +22,7 @@ import numpy as np
 import tiktoken
 
 from fedscan.data.tokenizer import Tokenizer
+from fedscan.io.lfs import POINTER_MESSAGE, is_pointer
 
 EOS = 50256
 ENCODER = "encoder.json"
@@ -62,7 +63,10 @@ def load(folder: str | os.PathLike[str] | None = None) -> Tokenizer:
     """
     files = {name: _locate(name, folder) for name in SHA256}
     for name, file in files.items():
-        found = hashlib.sha256(file.read_bytes()).hexdigest()
+        content = file.read_bytes()
+        if is_pointer(content):
+            raise ValueError(f"{file}: {POINTER_MESSAGE}")
+        found = hashlib.sha256(content).hexdigest()
         if found != SHA256[name]:
             raise ValueError(f"{file}: sha256 {found}, expected {SHA256[name]} (GPT-2's {name})")
     ids = json.loads(files[ENCODER].read_text(encoding="utf-8"))
