@@ -2,6 +2,9 @@
 
 import decimal
 import json
+import random
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -150,6 +153,34 @@ def test_text_that_is_not_utf8_is_named_by_row(tmp_path):
     file = write(tmp_path, {"text": latin, "meta": META[:1]})
     with pytest.raises(ValueError, match=r"x\.parquet: row group 0, after row 0: text that is not"):
         read(file)
+
+
+GROWTH = """
+import re, sys
+from pathlib import Path
+from fedscan.data.sources import local
+def most(): return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+list(local.records([], 0, paths=[sys.argv[1]]))
+before = most()
+for record in local.records([], 0, paths=[sys.argv[2]]): pass
+print(most() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_does_not_grow_with_a_row_group(tmp_path):
+    files = []
+    for name, count in (("small", 2000), ("large", 40_000)):
+        text = [random.Random(i).randbytes(1000).hex() for i in range(count)]
+        meta = pa.array([{"redpajama_set_name": "RedPajamaC4"}] * count)
+        (tmp_path / name).mkdir()
+        columns = {"text": text, "meta": meta}
+        how = {"compression": "none", "use_dictionary": False}
+        files.append(str(write(tmp_path / name, columns, **how)))
+    assert pq.read_metadata(files[1]).num_row_groups == 1
+    command = [sys.executable, "-c", GROWTH, *files]
+    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert grown < 60_000  # of 80,000 in the file; read ahead it would be all, and more
 
 
 def test_no_row_groups_and_no_rows(tmp_path):

@@ -14,6 +14,7 @@ BLOCK = 1 << 20
 COMPRESSED_BLOCK = 1 << 16
 # The longest that zstd writes (--ultra --long=31); memory is taken only by frames that need it.
 LONGEST_WINDOW = 1 << 31
+HEAD_BYTES = 64
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 # First bytes -> what a file is, and the ending that its name should have.
 KINDS = {
@@ -37,7 +38,9 @@ def blocks(file: Path) -> Iterator[bytes]:
     """
     try:
         with file.open("rb") as stream:
-            _refuse_other_kinds(file, stream.read(64))
+            head = stream.read(HEAD_BYTES)
+            refuse_no_text(file, head)
+            _refuse_other_kinds(file, head)
             stream.seek(0)
             if file.name.endswith(".zst"):
                 yield from _zstd(file, stream)
@@ -49,11 +52,23 @@ def blocks(file: Path) -> Iterator[bytes]:
         raise ValueError(f"{file}: cannot be read ({error})") from None
 
 
-def _refuse_other_kinds(file: Path, head: bytes) -> None:
+def refuse_no_text(file: Path, head: bytes) -> None:
+    """Refuse what stands where UTF-8 text or data should be, with what to do.
+
+    Args:
+        file: for the error.
+        head: first bytes of the file, a pointer's at least.
+
+    Raises:
+        ValueError: for a Git LFS pointer or UTF-16 text.
+    """
     if is_pointer(head):
         raise ValueError(f"{file}: {POINTER_MESSAGE}")
     if head.startswith(UTF16):
         raise ValueError(f"{file}: UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW")
+
+
+def _refuse_other_kinds(file: Path, head: bytes) -> None:
     if not head and file.name.endswith((".gz", ".zst")):
         raise ValueError(f"{file}: truncated: it is empty; fetch it again")
     for first, (what, ending) in KINDS.items():

@@ -113,7 +113,12 @@ def _opened(file: Path) -> pq.ParquetFile:
         with file.open("rb") as stream:
             pointer = is_pointer(stream.read(len(HEAD)))
         if not pointer:
-            return pq.ParquetFile(file, buffer_size=BUFFER_BYTES, page_checksum_verification=True)
+            return pq.ParquetFile(
+                file,
+                buffer_size=BUFFER_BYTES,
+                pre_buffer=False,
+                page_checksum_verification=True,
+            )
     except ERRORS as error:
         reason = _unsupported(error) if _has_metadata(file) else _unreadable(error)
         raise ValueError(f"{file}: {reason}") from None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedscan.data.sources import parquet_rows
+from fedscan.data.sources.blocks import HEAD_BYTES, refuse_no_text
 from fedscan.data.sources.search import expanded
 from fedscan.data.tasks.definition import (
     Example,
@@ -22,12 +23,10 @@ from fedscan.data.tasks.definition import (
     label_of_number,
     text_of,
 )
-from fedscan.io.lfs import HEAD, POINTER_MESSAGE, is_pointer
 
 LABEL = "label"
 # Longer than any text; the csv module's own is 131,072 characters.
 LONGEST_CELL = 1 << 30
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
 Row = tuple[int, Mapping[str, Any]]
 
 
@@ -52,7 +51,7 @@ def pool(task: Task, split: str, **files: Mapping[str, str]) -> Pool:
     if not path.is_file():
         raise ValueError(f"{path}: no such file; merging.local.{task.name}.{split} names it")
     _refuse_the_other_split(path, split, files[task.name])
-    _refuse_no_text(path)
+    refuse_no_text(path, _head(path))
     names = parquet_rows.class_names(path, LABEL) if path.suffix == ".parquet" else None
     rows = READERS[path.suffix](path, (*task.fields, LABEL), task.name)
     examples = [_example(task, path, number, row, names) for number, row in rows]
@@ -72,16 +71,12 @@ def _refuse_the_other_split(path: Path, split: str, files: Mapping[str, str]) ->
             )
 
 
-def _refuse_no_text(path: Path) -> None:
+def _head(path: Path) -> bytes:
     try:
         with path.open("rb") as stream:
-            head = stream.read(len(HEAD))
+            return stream.read(HEAD_BYTES)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error})") from None
-    if is_pointer(head):
-        raise ValueError(f"{path}: {POINTER_MESSAGE}")
-    if head.startswith(UTF16):
-        raise ValueError(f"{path}: UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW")
 
 
 def _example(
