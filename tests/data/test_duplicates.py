@@ -6,7 +6,7 @@ import pytest
 
 from fedscan.data.collect import collect, empty
 from fedscan.data.duplicates import ACROSS, DIGEST_BYTES, WITHIN, digest, owner
-from fedscan.data.records import COPY_ACROSS, COPY_WITHIN, KEPT, Record
+from fedscan.data.records import COPY_ACROSS, COPY_WITHIN, KEPT, Position, Record
 from fedscan.data.tokenizers import TOKENIZERS
 
 BYTES = TOKENIZERS["bytes"]()
@@ -119,3 +119,25 @@ def test_a_person_may_still_stop_it():
 
     with pytest.raises(KeyboardInterrupt):
         collect([Record("c4", "x", KEPT)], BYTES._replace(head=stopped), 9, 9, empty(DOMAINS))
+
+
+def test_going_on_from_any_position_ends_alike():
+    records = random.Random(1).sample(RECORDS, len(RECORDS))
+    stream = [item for r in records for item in (Record(*r, KEPT), Position(None))]
+    saved = []
+
+    def remember(position, so_far):
+        copied = [{d: list(b) for d, b in part.items()} for part in so_far[:2]]
+        saved.append(
+            so_far._replace(documents=copied[0], digests=copied[1], seen=dict(so_far.seen))
+        )
+
+    whole = collect(stream, BYTES, 1000, 10**9, empty(DOMAINS), remember)
+    for index in range(0, len(saved), 13):
+        rest = stream[2 * (index + 1) :]
+        again = collect(rest, BYTES, 1000, 10**9, saved[index])
+        assert again.outcomes == whole.outcomes
+        assert again.copies == whole.copies
+        assert again.digests == whole.digests
+        assert again.seen == whole.seen
+        assert texts(again) == texts(whole)
