@@ -86,6 +86,8 @@ def test_what_counts_is_the_text_that_is_used():
     found = gather([("c4", "same" + "x" * 9), ("c4", "same" + "y" * 9)], most=4)
     assert texts(found)["c4"] == ["same"]
     assert found.copies == {("c4", WITHIN): 1}
+    # Also where one is as long as the cut.
+    assert gather([("c4", "same"), ("c4", "same" + "y" * 9)], most=4).copies == found.copies
 
 
 def test_a_bucket_that_loses_a_document_takes_another():

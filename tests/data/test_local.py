@@ -105,6 +105,8 @@ def test_what_is_unusual_but_fine(tmp_path):
     [
         ('{"text": "x", "meta":', "not valid JSON"),
         ("[1]", "expected a JSON object, found list"),
+        ("[", "not valid JSON (Expecting value: line 1 column 2 (char 1)); a line is one object"),
+        (line() + line(), "a line is one object"),
         (line(5), "text must be a string, found int"),
         (line(meta=["c4"]), "meta must be an object, found list"),
         (json.dumps({"text": "x", "meta": "c4"}), "meta is text but not JSON"),
@@ -166,6 +168,7 @@ def test_zstd_cut_at_a_block_boundary_is_detected(tmp_path):
         ("x.jsonl.gz", b"plain", "not valid gzip"),
         ("x.jsonl.gz", gzip.compress(b"") + b"garbage", "not valid gzip"),
         ("x.jsonl", "{}".encode("utf-16"), "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8"),
+        ("x.jsonl", "{}".encode("utf-32"), "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8"),
         ("x.jsonl.gz", b"", "truncated: it is empty"),
         ("x.jsonl.zst", b"", "truncated: it is empty"),
         ("x.jsonl", gzip.compress(b"{}"), "gzip data; its name should end in .gz"),

@@ -91,8 +91,11 @@ def collect(
         if outcome != KEPT:
             buckets.outcomes[record.domain, outcome] += 1
             continue
-        tokens = first_tokens(tokenizer, record.text, max_tokens_per_document, record.place)
-        buckets.add(record.domain, tokens, digest(tokenizer.decode(tokens)))
+        most = max_tokens_per_document
+        tokens = first_tokens(tokenizer, record.text, most, record.place)
+        # What is used is decoded only where the document was cut: it takes as long as encoding.
+        used = record.text if len(tokens) < most else tokenizer.decode(tokens)
+        buckets.add(record.domain, tokens, digest(used))
         if min(buckets.filled.values()) >= tokens_per_domain:
             break
     return buckets.collected()

@@ -58,7 +58,7 @@ def parse_line(line: str) -> Record:
     try:
         value = _loads(line)
     except json.JSONDecodeError as error:
-        raise ValueError(f"not valid JSON ({error})") from None
+        raise ValueError(f"not valid JSON ({error}); a line is one object") from None
     except RecursionError:
         raise ValueError("not usable JSON (nested too deeply)") from None
     if not isinstance(value, dict):

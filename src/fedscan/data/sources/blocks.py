@@ -15,7 +15,13 @@ COMPRESSED_BLOCK = 1 << 16
 # The longest that zstd writes (--ultra --long=31); memory is taken only by frames that need it.
 LONGEST_WINDOW = 1 << 31
 HEAD_BYTES = 64
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
+# Longer marks first: that of UTF-32 begins with that of UTF-16.
+OTHER_TEXT = {
+    b"\xff\xfe\x00\x00": "UTF-32",
+    b"\x00\x00\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
 # First bytes -> what a file is, and the ending that its name should have.
 KINDS = {
     b"\x1f\x8b": ("gzip data", ".gz"),
@@ -60,12 +66,14 @@ def refuse_no_text(file: Path, head: bytes) -> None:
         head: first bytes of the file, a pointer's at least.
 
     Raises:
-        ValueError: for a Git LFS pointer or UTF-16 text.
+        ValueError: for a Git LFS pointer, UTF-16 or UTF-32 text.
     """
     if is_pointer(head):
         raise ValueError(f"{file}: {POINTER_MESSAGE}")
-    if head.startswith(UTF16):
-        raise ValueError(f"{file}: UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW")
+    for mark, name in OTHER_TEXT.items():
+        if head.startswith(mark):
+            how = f"iconv -f {name} -t UTF-8 OLD > NEW"
+            raise ValueError(f"{file}: {name} text; convert it: {how}")
 
 
 def _refuse_other_kinds(file: Path, head: bytes) -> None:

@@ -29,4 +29,5 @@ def _head(text: str, count: int) -> np.ndarray:
 
 
 def _decode(ids: np.ndarray) -> str:
-    return bytes(int(i) for i in ids if i != EOS).decode("utf-8", "replace")
+    text = np.asarray(ids)
+    return text[text != EOS].astype(np.uint8).tobytes().decode("utf-8", "replace")

@@ -92,7 +92,7 @@ def load(folder: str | os.PathLike[str] | None = None) -> Tokenizer:
         "gpt2",
         encode,
         lambda text, count: _head(text, count, longest, encode),
-        lambda tokens: encoding.decode([int(token) for token in tokens]),
+        lambda tokens: encoding.decode(np.asarray(tokens).tolist()),
         EOS + 1,
         EOS,
         SHA256[ENCODER],
@@ -101,6 +101,10 @@ def load(folder: str | os.PathLike[str] | None = None) -> Tokenizer:
 
 def _in_pieces(text: str, encode: Callable[[str], list[int]]) -> np.ndarray:
     """Encode a text as one would in one go, if that worked."""
+    half = LONG_RUN // 2
+    # A long run holds one of these blocks; looking for runs themselves takes as long as encoding.
+    if not any(text[i : i + half].isspace() for i in range(0, len(text), half)):
+        return np.asarray(encode(text), dtype=np.uint16)
     starts = [0, *(run.end() - 1 for run in LONG_SPACE.finditer(text)), len(text)]
     ids: list[int] = []
     for start, end in itertools.pairwise(starts):
