@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from fedscan.io.lfs import HEAD, POINTER_MESSAGE, is_pointer
+from fedscan.data.sources.blocks import HEAD_BYTES
+from fedscan.io.lfs import POINTER_MESSAGE, is_pointer
 
 # A pointer is three short lines.
 POINTER_BYTES = 1024
@@ -23,5 +24,5 @@ def refuse_pointers(place: str) -> None:
     for file in sorted(folder.rglob("*")):
         if file.is_file() and file.stat().st_size <= POINTER_BYTES:
             with file.open("rb") as stream:
-                if is_pointer(stream.read(len(HEAD))):
+                if is_pointer(stream.read(HEAD_BYTES)):
                     raise ValueError(f"{file}: {POINTER_MESSAGE}")

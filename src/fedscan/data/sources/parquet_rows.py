@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedscan.io.lfs import HEAD, POINTER_MESSAGE, is_pointer
+from fedscan.data.sources.blocks import HEAD_BYTES
+from fedscan.io.lfs import POINTER_MESSAGE, is_pointer
 
 BATCH_ROWS = 1024
 # Pages are read as they are needed: a row group may be larger than the memory.
@@ -111,7 +112,7 @@ def class_names(file: Path, column: str) -> list[str] | None:
 def _opened(file: Path) -> pq.ParquetFile:
     try:
         with file.open("rb") as stream:
-            pointer = is_pointer(stream.read(len(HEAD)))
+            pointer = is_pointer(stream.read(HEAD_BYTES))
         if not pointer:
             return pq.ParquetFile(
                 file,
