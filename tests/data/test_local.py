@@ -232,6 +232,11 @@ def test_names_that_begin_with_a_dot_or_underscore_are_left_out_below_a_folder(t
     assert names("") == [visible, sorted(hidden)]
     assert names("**") == [visible, sorted(hidden)]
     assert names("sub/*") == [["sub/b_.jsonl"], ["sub/._a.jsonl", "sub/_a.parquet"]]
+    # A folder with the name of a file, as distributed writers make.
+    for name in ("x.parquet/part-0.parquet", "x.parquet/_part-1.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    assert names("*.parquet") == [["x.parquet/part-0.parquet"], ["x.parquet/_part-1.parquet"]]
     # Named directly they are read: a file, a folder, a pattern that begins so.
     assert names("sub/._a.jsonl") == [["sub/._a.jsonl"], []]
     assert names("_temporary") == [["_temporary/0/a.jsonl"], []]

@@ -61,6 +61,9 @@ def _of_path(given: Path) -> tuple[list[Path], list[Path], bool]:
         # Hidden names too, so that they are counted.
         names = glob.glob(str(given), recursive=True, include_hidden=True)
         matches = [Path(name) for name in names]
+        # Distributed writers make folders called x.parquet.
+        named = [path for path in matches if path.is_dir() and path.name.endswith(SUFFIXES)]
+        matches += [file for path in named for file in path.rglob("*")]
         wanted = [part for part in given.parts if _begins([part])]
         hidden = {file for file in matches if _begins(_unnamed(file.parts, wanted))}
     usable = _with_suffix(file for file in matches if file not in hidden)
