@@ -14,7 +14,7 @@ LAYERS = {
     "io": set(),
     "params": set(),
     "theory": set(),
-    "data": {"seeds"},
+    "data": {"seeds", "io"},
     "models": {"params"},
     "federated": {"params"},
     "measure": {"params"},

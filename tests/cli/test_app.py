@@ -69,17 +69,22 @@ def test_inspect_shows_drops_and_tokens(config, tmp_path):
         {"text": "word " * 200, "meta": {"redpajama_set_name": name}}
         for name in ("RedPajamaArXiv", "RedPajamaGithub", "RedPajamaBook")
     ]
+    rows[1]["text"] += " more"
     file = tmp_path / "x.jsonl"
-    file.write_text("\n".join(map(json.dumps, rows)))
+    file.write_text("\n".join(map(json.dumps, [*rows, rows[0], rows[0]])))
+    (tmp_path / "_x.jsonl").write_bytes(file.read_bytes())
     mine = yaml.safe_load(Path(config).read_text())
     mine["data"]["source"] = "local"
-    mine["data"]["local"]["paths"] = [str(file)]
+    mine["data"]["local"]["paths"] = [str(tmp_path)]
     mine["partition"]["settings"] = TINY["partition"]["settings"]
     other = tmp_path / "local.yaml"
     other.write_text(yaml.safe_dump(mine))
     text = call("data", "inspect", "-c", str(other))
     assert "RedPajamaBook" in text
     assert "1,000" in text
+    assert "copies of documents, white space apart: dropped" in " ".join(text.split())
+    assert re.search(r"arxiv\W+2\W+0", text)
+    assert "data files left out, their names begin with . or _: 1" in text
 
 
 def test_one_run_end_to_end_and_again(config, tmp_path):

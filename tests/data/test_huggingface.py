@@ -2,6 +2,7 @@
 
 import json
 from itertools import islice
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -175,3 +176,33 @@ def test_damaged_json_points_to_the_source_that_names_the_line(tmp_path, content
     (folder / "train-00000-of-00001.jsonl").write_bytes(content)
     with pytest.raises(ValueError, match=r"use data\.source: local"):
         list(read(str(tmp_path / "hub")))
+
+
+def test_names_that_begin_with_a_dot_or_underscore_are_left_out(tmp_path):
+    repo = parquet_folder(tmp_path / "hub", rows(4), shards=1)
+    (file,) = Path(repo).rglob("*.parquet")
+    for name in ("._" + file.name, "_" + file.name, ".ipynb_checkpoints/" + file.name):
+        other = file.parent / name
+        other.parent.mkdir(exist_ok=True)
+        other.write_bytes(file.read_bytes())
+    assert len([r for r in read(repo) if not isinstance(r, Position)]) == 4
+
+
+def test_pointers_in_a_folder_are_named(tmp_path):
+    repo = parquet_folder(tmp_path / "hub", rows(4), shards=1)
+    (file,) = Path(repo).rglob("*.parquet")
+    file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    with pytest.raises(ValueError, match=r"\.parquet: a Git LFS pointer.*git lfs pull"):
+        list(read(repo))
+
+
+def test_records_say_where_they_stand_also_after_a_position(tmp_path, monkeypatch):
+    monkeypatch.setattr(huggingface, "POSITION_EVERY", 3)
+    repo = parquet_folder(tmp_path / "hub", rows(8), shards=1)
+    found = list(read(repo))
+    places = [r.place for r in found if not isinstance(r, Position)]
+    assert places == [f"{repo}: record {i} of 'train'" for i in range(1, 9)]
+    position = next(r for r in found if isinstance(r, Position))
+    assert [r.place for r in read(repo, position.state) if not isinstance(r, Position)] == places[
+        3:
+    ]

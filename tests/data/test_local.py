@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,8 @@ from fedscan.data.records import (
     UNUSED_DOMAIN,
 )
 from fedscan.data.sources import local
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 
 
 def line(text="some text", meta="RedPajamaC4", **extra):
@@ -82,17 +85,19 @@ def test_what_is_unusual_but_fine(tmp_path):
     content = [
         "\ufeff" + line("bom"),
         "",
-        line("extra", other=[1, {"a": None}]),
+        line("extra", other=[1, {"a": None}, float("nan"), 10**4000], more="9" * 5000).replace(
+            '"' + "9" * 5000 + '"', "9" * 5000
+        ),
         line("u\u2028v\u0000w"),
         '{"text": "a\\ud83d", "meta": "{\\"redpajama_set_name\\": \\"RedPajamaC4\\"}"}',
         line("m" * 3_000_000),
-        '{"text": "first", "text": "last", "meta": {"redpajama_set_name": "RedPajamaC4"}}',
+        '{"text": "x", "n": 1, "n": 2, "meta": {"redpajama_set_name": "RedPajamaC4"}}',
     ]
     file.write_bytes("\r\n".join(content).encode())
     texts = [record.text for record in read(file)]
     assert texts[:4] == ["bom", "extra", "u\u2028v\u0000w", "a\ufffd"]
     assert len(texts[4]) == 3_000_000
-    assert texts[5] == "last"
+    assert texts[5] == "x"
 
 
 @pytest.mark.parametrize(
@@ -100,11 +105,15 @@ def test_what_is_unusual_but_fine(tmp_path):
     [
         ('{"text": "x", "meta":', "not valid JSON"),
         ("[1]", "expected a JSON object, found list"),
+        ("[", "not valid JSON (Expecting value: line 1 column 2 (char 1)); a line is one object"),
+        (line() + line(), "a line is one object"),
         (line(5), "text must be a string, found int"),
         (line(meta=["c4"]), "meta must be an object, found list"),
         (json.dumps({"text": "x", "meta": "c4"}), "meta is text but not JSON"),
         (line(meta={"redpajama_set_name": 3}), "redpajama_set_name must be a string, found int"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"text": "a", "text": "b", "meta": null}', "key 'text' stands 2 times in one object"),
+        ('{"text": "a", "meta": {}, "meta": null}', "key 'meta' stands 2 times"),
     ],
 )
 def test_malformed_lines_are_named(tmp_path, bad, words):
@@ -157,12 +166,23 @@ def test_zstd_cut_at_a_block_boundary_is_detected(tmp_path):
     [
         ("x.jsonl.gz", gzip.compress(b"{}" * 9999, mtime=0)[:-9], "truncated"),
         ("x.jsonl.gz", b"plain", "not valid gzip"),
+        ("x.jsonl.gz", gzip.compress(b"") + b"garbage", "not valid gzip"),
+        ("x.jsonl", "{}".encode("utf-16"), "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8"),
+        ("x.jsonl", "{}".encode("utf-32"), "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8"),
+        ("x.jsonl.gz", b"", "truncated: it is empty"),
+        ("x.jsonl.zst", b"", "truncated: it is empty"),
+        ("x.jsonl", gzip.compress(b"{}"), "gzip data; its name should end in .gz"),
+        ("x.jsonl", zstandard.compress(b"{}"), "zstd data; its name should end in .zst"),
+        ("x.jsonl.gz", zstandard.compress(b"{}"), "zstd data; its name should end in .zst"),
+        ("x.jsonl", b"PAR1garbage", "a Parquet file; its name should end in .parquet"),
+        ("x.jsonl.gz", POINTER, "git lfs pull"),
+        ("x.jsonl", POINTER, "git lfs pull"),
+        ("x.parquet", POINTER, "git lfs pull"),
         ("x.jsonl.zst", b"plain text", "not valid zstd"),
-        ("x.jsonl.zst", b"version https://git-lfs.github.com/spec/v1\noid", "git lfs pull"),
+        ("x.jsonl.zst", POINTER, "git lfs pull"),
         ("x.parquet", b"PAR1garbage", "not a whole Parquet file"),
         ("x.txt", b"text", "no file has a name fedscan reads"),
     ],
-    ids=["cut gzip", "no gzip", "no zstd", "pointer", "no Parquet", "no suffix"],
 )
 def test_damaged_files(tmp_path, name, content, words):
     file = tmp_path / name
@@ -175,6 +195,77 @@ def test_damaged_files(tmp_path, name, content, words):
 def test_an_empty_file_has_no_records(tmp_path):
     (tmp_path / "x.jsonl").write_bytes(b"")
     assert read(tmp_path) == []
+
+
+def test_padding_and_frames_of_any_window_are_read(tmp_path):
+    content = (line() + "\n").encode()
+    padded = gzip.compress(content) + bytes(100) + gzip.compress(content) + bytes(512)
+    (tmp_path / "a.jsonl.gz").write_bytes(padded)
+    parameters = zstandard.ZstdCompressionParameters(
+        window_log=28, hash_log=10, chain_log=10, enable_ldm=False
+    )
+    # A streamed frame names its window, not its size; 2^27 is what readers take by default.
+    long = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    skippable = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
+    frame = long.compress(content) + long.flush()
+    (tmp_path / "b.jsonl.zst").write_bytes(skippable + frame + skippable + frame)
+    assert outcomes(tmp_path) == [KEPT] * 4
+
+
+def test_names_that_begin_with_a_dot_or_underscore_are_left_out_below_a_folder(tmp_path):
+    hidden = [
+        ".ipynb_checkpoints/a-checkpoint.jsonl", "sub/._a.jsonl", "_temporary/0/a.jsonl",
+        "sub/_a.parquet", ".cache/x/a.jsonl.gz",
+    ]  # fmt: skip
+    for name in ["a.jsonl", "sub/b_.jsonl", *hidden, ".git/config"]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+
+    def names(*paths):
+        found = local.search([f"{tmp_path}/{path}" for path in paths])
+        return [
+            sorted(str(file.relative_to(tmp_path)) for file in part)
+            for part in (found.files, found.left_out)
+        ]
+
+    visible = ["a.jsonl", "sub/b_.jsonl"]
+    assert names("") == [visible, sorted(hidden)]
+    assert names("**") == [visible, sorted(hidden)]
+    assert names("sub/*") == [["sub/b_.jsonl"], ["sub/._a.jsonl", "sub/_a.parquet"]]
+    # A folder with the name of a file, as distributed writers make.
+    for name in ("x.parquet/part-0.parquet", "x.parquet/_part-1.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    assert names("*.parquet") == [["x.parquet/part-0.parquet"], ["x.parquet/_part-1.parquet"]]
+    # Named directly they are read: a file, a folder, a pattern that begins so.
+    assert names("sub/._a.jsonl") == [["sub/._a.jsonl"], []]
+    assert names("_temporary") == [["_temporary/0/a.jsonl"], []]
+    assert names("_temporary/*/*")[0] == ["_temporary/0/a.jsonl"]
+    assert names("sub/_*.parquet")[0] == ["sub/_a.parquet"]
+    # Also those that another path leaves out.
+    assert names("sub", "sub/._a.jsonl") == [["sub/._a.jsonl", "sub/b_.jsonl"], ["sub/_a.parquet"]]
+    (tmp_path / "only").mkdir()
+    (tmp_path / "only/_a.jsonl").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"only.: all 1 data files have a name that begins with"):
+        names("only")
+
+
+def test_a_long_line_takes_linear_time(monkeypatch):
+    content = line("m" * 20_000_000).encode() + b"\n" + line("n").encode()
+    parts = [content[i : i + 1000] for i in range(0, len(content), 1000)]
+    monkeypatch.setattr(local, "blocks", lambda file: iter(parts))
+    start = time.process_time()
+    assert [len(record.text) for record in local._lines("x.jsonl")] == [20_000_000, 1]
+    assert time.process_time() - start < 10  # 0.1 s; joined at every block a minute
+
+
+def test_every_record_says_where_it_stands(tmp_path):
+    file = write(tmp_path / "x.jsonl", line(), "", line())
+    assert [record.place for record in read(file)] == [f"{file}:1", f"{file}:3"]
+    rows = [{"text": "five", "meta": "{}"}] * 2
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
+    places = [record.place for record in read(tmp_path / "x.parquet")]
+    assert places == [f"{tmp_path}/x.parquet: row 1", f"{tmp_path}/x.parquet: row 2"]
 
 
 def test_paths_that_match_nothing():

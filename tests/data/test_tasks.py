@@ -1,9 +1,12 @@
 """Tasks: definitions, sources, prompts, and every refusal."""
 
+import csv
 import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fedscan.data.prompts import choose, encode_prompt, label_ids, layout
@@ -56,6 +59,17 @@ def test_the_last_field_is_cut_first_and_no_literal_ever():
     assert BYTES.decode(cut.ids) == "Title: TTTTTTTT\nText: cccccccc\nCategory:"
     cut = encode_prompt(DBPEDIA, {"title": "T" * 99, "content": "c" * 99}, BYTES.encode, room)
     assert BYTES.decode(cut.ids) == f"Title: {'T' * 17}\nText:\nCategory:"
+
+
+@pytest.mark.parametrize("tokenizer", [BYTES, GPT2], ids=["bytes", "gpt2"])
+@pytest.mark.parametrize("sizes", [(1, 1), (9, 400), (400, 9), (400, 400), (60, 1)])
+def test_a_prompt_is_the_same_if_only_the_first_tokens_of_its_fields_are_read(tokenizer, sizes):
+    room = layout(DBPEDIA, tokenizer.encode, 66, 36)
+    fields = {"title": "A title " * sizes[0], "content": "Some content, " * sizes[1]}
+    whole = encode_prompt(DBPEDIA, fields, tokenizer.encode, room)
+    short = encode_prompt(DBPEDIA, fields, lambda text: tokenizer.head(text, 66), room)
+    assert whole.ids.tolist() == short.ids.tolist()
+    assert whole.truncated == short.truncated
 
 
 def test_a_budget_without_room_is_refused():
@@ -126,6 +140,9 @@ def naive_bayes(task, train, held):
 ROWS = [{"text": "Who was it?", "label": "HUM"}, {"text": "How many?", "label": "Number"}]
 
 
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+
+
 def write(folder, suffix, rows):
     file = folder / f"train{suffix}"
     if suffix == ".csv":
@@ -174,8 +191,22 @@ def test_bad_local_records_name_file_row_and_what_is_right(tmp_path, suffix, row
         ("train.jsonl", '{"text": ' + "1" * 5000 + "}", r":1: not usable JSON"),
         ("train.jsonl", '{"text": "a \\ud800", "label": "HUM"}', r":1: .*half a surrogate pair"),
         ("train.jsonl", "", "no records"),
-        ("train.csv", f"text,label\n{'a' * 200000},HUM\n", "after line 1: not usable CSV"),
-        ("train.csv", "text,label\na,HUM,extra\n", r":2: more cells than the header"),
+        ("train.csv", 'text,label\n"a,HUM\n', "after line 2: not usable CSV"),
+        ("train.csv", "text,label\na,HUM,extra\n", r":2: more cells than the header has: 3, not 2"),
+        ("train.csv", "text,label\na,HUM\nb\n", r":3: fewer cells than the header has: 1, not 2"),
+        ("train.csv", "\nWhy,HUM\n", r":2: no column 'text'; its columns: Why, HUM; trec needs"),
+        ("train.csv", "\n\n", "no records"),
+        ("train.csv", "text,label,text\na,HUM,b\n", r":1: column 'text' stands there 2 times"),
+        ("train.csv", "text;label\na;HUM\n", r":1: no column 'text'; its columns: text;label"),
+        (
+            "train.jsonl",
+            '{"text": "a", "label": "HUM", "label": "DESC"}',
+            r":1: .*'label' stands .* 2",
+        ),
+        ("train.jsonl", '{"text": "a", "label": null}', r":1: label None is not one of trec's"),
+        ("train.csv", POINTER, r"train\.csv: a Git LFS pointer.*git lfs pull"),
+        ("train.jsonl", POINTER, r"train\.jsonl: a Git LFS pointer.*git lfs pull"),
+        ("train.parquet", POINTER, r"train\.parquet: a Git LFS pointer.*git lfs pull"),
         ("train.parquet", "PAR1", "not a whole Parquet file"),
         ("train.txt", "", "expected a .csv, .jsonl, .parquet file"),
     ],
@@ -184,6 +215,99 @@ def test_damaged_local_files(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=message):
         read(tmp_path / name)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_bytes_that_are_not_utf8_are_named_by_line(tmp_path, suffix):
+    file = write(tmp_path, suffix, [*ROWS, {"text": "caf@", "label": "HUM"}])
+    line = 4 if suffix == ".csv" else 3
+    file.write_bytes(file.read_bytes().replace(b"@", b"\xe9"))
+    with pytest.raises(ValueError, match=rf"train\{suffix}:{line}: not UTF-8"):
+        read(file)
+
+
+def test_marks_and_blank_lines_are_fine_in_json_lines(tmp_path):
+    rows = [{"text": "a", "label": "HUM", "n": 1}, {"text": "b\r\n,c\0d", "label": "Number"}]
+    content = "\ufeff" + "\r\n\r\n".join(json.dumps(row) for row in rows)
+    (tmp_path / "a.jsonl").write_bytes(content.encode())
+    pool = read(tmp_path / "a.jsonl")
+    assert [pool.get(i).fields["text"] for i in (0, 1)] == ["a", "b\r\n,c\0d"]
+
+
+def test_long_cells_and_other_columns_of_equal_name_are_fine_in_csv(tmp_path):
+    long = "word " * 40_000
+    (tmp_path / "a.csv").write_text(f"\ufeff\n,text,label,,\n1,{long},HUM,x,y\n\n2,b,Number,,\n")
+    pool = read(tmp_path / "a.csv")
+    assert [len(pool.get(i).fields["text"]) for i in (0, 1)] == [len(long) - 1, 1]
+    assert csv.field_size_limit() == 131072
+
+
+def test_only_the_tasks_columns_of_a_parquet_file_are_read(tmp_path):
+    damaged = "odd" * 99
+    table = pa.table(
+        {"text": ["a"], "x": [damaged], "label": pa.array(["HUM"]).dictionary_encode()}
+    )
+    file = tmp_path / "train.parquet"
+    pq.write_table(table, file, compression="none", use_dictionary=False, write_page_checksum=True)
+    file.write_bytes(file.read_bytes().replace(damaged.encode(), b"\xff" * len(damaged)))
+    assert read(file).get(0) == ({"text": "a"}, 3)
+
+
+def numbered(file, names, labels):
+    features = {"label": {"names": names, "_type": "ClassLabel"}, "text": {"_type": "Value"}}
+    table = pa.table({"text": ["a"] * len(labels), "label": labels})
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    pq.write_table(table.replace_schema_metadata(metadata), file)
+    return file
+
+
+def test_class_names_in_a_parquet_file_are_used(tmp_path):
+    file = numbered(tmp_path / "train.parquet", ["pos", "neg"], [0, 1, 0])
+    pool = read(file, IMDB)
+    assert [IMDB.labels[pool.get(i).label].name for i in range(3)] == ["pos", "neg", "pos"]
+    for labels, message in (([2], r":1: label 2 is not one of 0\.\.1"), ([None], "label None")):
+        with pytest.raises(ValueError, match=message):
+            read(numbered(tmp_path / "train.parquet", ["pos", "neg"], labels), IMDB)
+    with pytest.raises(ValueError, match=r":1: label 'good' is not one of imdb's"):
+        read(numbered(tmp_path / "train.parquet", ["good", "bad"], [0]), IMDB)
+    for names in (None, [], [1, 2]):
+        with pytest.raises(ValueError, match="label 0 is not one of imdb's"):
+            read(numbered(tmp_path / "train.parquet", names, [0]), IMDB)
+
+
+def test_class_names_that_the_datasets_library_wrote_are_used(tmp_path):
+    hub_copy(tmp_path, IMDB, pd.DataFrame({"text": ["b", "g"], "label": [1, 0]}), ["pos", "neg"])
+    (file,) = tmp_path.rglob("*.parquet")
+    pool = read(file, IMDB)
+    assert [IMDB.labels[pool.get(i).label].name for i in (0, 1)] == ["neg", "pos"]
+
+
+@pytest.mark.parametrize("how", ["same", "symlink", "hard link", "copy", "dots"])
+def test_one_file_as_training_and_evaluation_set_is_refused(tmp_path, how):
+    file = write(tmp_path, ".csv", ROWS)
+    other = tmp_path / "evaluation.csv"
+    if how == "same":
+        other = file
+    elif how == "symlink":
+        other.symlink_to(file.name)
+    elif how == "hard link":
+        other.hardlink_to(file)
+    elif how == "copy":
+        other.write_bytes(file.read_bytes())
+    else:
+        other = tmp_path / ".." / tmp_path.name / file.name
+    files = {"trec": {"train": str(file), "evaluation": str(other)}}
+    for split in ("train", "evaluation"):
+        with pytest.raises(ValueError, match="the same records as .*: training and evaluation"):
+            local.pool(TREC, split, **files)
+
+
+def test_pointers_in_a_copy_of_a_hub_dataset_are_named(tmp_path):
+    hub_copy(tmp_path, IMDB, pd.DataFrame({"text": ["a"], "label": [0]}), ["neg", "pos"])
+    (file,) = tmp_path.rglob("*.parquet")
+    file.write_text(POINTER)
+    with pytest.raises(ValueError, match=r"of-00001\.parquet: a Git LFS pointer.*git lfs pull"):
+        hub(IMDB, tmp_path)
 
 
 def test_a_missing_local_file_names_its_key(tmp_path):

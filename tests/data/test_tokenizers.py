@@ -1,6 +1,8 @@
 """GPT-2's tokenizer against known encodings; bytes."""
 
+import functools
 import hashlib
+import re
 
 import numpy as np
 import pytest
@@ -55,6 +57,13 @@ def test_gpt2_refuses_other_files(tmp_path):
         gpt2.load(tmp_path)
 
 
+def test_gpt2_names_pointers(tmp_path):
+    for name in ("encoder.json", "vocab.bpe"):
+        (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    with pytest.raises(ValueError, match=r"encoder\.json: a Git LFS pointer.*git lfs pull"):
+        gpt2.load(tmp_path)
+
+
 @given(st.text())
 def test_bytes_round_trip(text):
     tokenizer = byte_values.load()
@@ -66,3 +75,63 @@ def test_bytes_round_trip(text):
     assert bytes(ids.astype(np.uint8)) == encoded
     assert tokenizer.decode(np.append(ids, tokenizer.eos)) == text
     assert ids.max(initial=0) < tokenizer.eos == 256 < tokenizer.vocab_size
+
+
+LONG = {
+    "blanks": " " * 1_000_000 + "a",
+    "newlines": "\n" * 1_000_000 + "a",
+    "mixed": " \n\t\u00a0" * 250_000 + "a",
+    "blanks at the end": "a" + " " * 1_000_000,
+    "two runs": "a" + " " * 600_000 + "b" + "\r\n" * 300_000 + "c",
+    "letters": "ab" * 500_000,
+    "marks": "=" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
+def test_gpt2_takes_long_runs(tokenizer, text):
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert (tokenizer.head(text, 1000) == ids[:1000]).all()
+
+
+def test_gpt2_long_runs_have_the_tokens_of_short_ones(tokenizer, monkeypatch):
+    texts = ["a" + " " * n + "b\n" + "\n \n" * n + "\u2003" * n + "c" for n in range(1, 60)]
+    whole = [tokenizer.encode(text) for text in texts]
+    short = re.compile(gpt2.LONG_SPACE.pattern.replace(str(gpt2.LONG_RUN), "2"))
+    monkeypatch.setattr(gpt2, "LONG_SPACE", short)
+    monkeypatch.setattr(gpt2, "LONG_RUN", 2)
+    for text, ids in zip(texts, whole, strict=True):
+        assert short.search(text)
+        assert tokenizer.encode(text).tolist() == ids.tolist()
+
+
+ALPHABET = "a Z7'sll \n\t\r\u00a0\u2003\u001c\u3042漢é.,、。!-_=\U0001f600"
+
+
+@given(st.text(ALPHABET, max_size=200) | st.text(max_size=200), st.integers(1, 60))
+def test_the_head_is_that_of_the_whole(text, count):
+    tokenizers = [byte_values.load(), gpt2_once()]
+    text = text.encode("utf-8", "replace").decode()
+    for tokenizer in tokenizers:
+        with pytest.MonkeyPatch.context() as patch:
+            # Every boundary is tried, and pieces of a character or two.
+            patch.setattr(gpt2, "FIRST_LOOK", 1)
+            assert tokenizer.head(text, count).tolist() == tokenizer.encode(text)[:count].tolist()
+
+
+def test_the_head_of_a_long_text_takes_no_longer_than_that_of_a_short_one(tokenizer):
+    looked = []
+
+    def counted(text):
+        looked.append(len(text))
+        return tokenizer.encode(text)
+
+    gpt2._head("word " * 1_000_000, 100, 128, counted)
+    gpt2._head("a" * 5_000_000, 100, 128, counted)
+    assert max(looked) < 20_000
+
+
+@functools.cache
+def gpt2_once():
+    return gpt2.load()

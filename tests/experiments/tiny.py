@@ -8,7 +8,10 @@ from fedscan.experiments.corpus import partition, tokens
 from tests import jobs
 from tests.jobs import silent
 
-DATA = {"source": "synthetic", "seed": 0, "max_tokens_per_document": 500, "local": {"paths": []}}
+DATA = {
+    "source": "synthetic", "seed": 0, "max_tokens_per_document": 500, "duplicates": "drop",
+    "local": {"paths": []},
+}  # fmt: skip
 TOKENS = {
     "data": DATA,
     "tokenizer": {"name": "bytes", "gpt2": {"folder": None}},

@@ -125,6 +125,13 @@ def inspect_data(config: Configs = None) -> None:
     for domain, row in found.domains.items():
         view.add_row(domain, *(f"{value:,}" for value in row))
     Console().print(view)
+    rule = {"drop": "dropped", "keep": "kept"}[found.duplicates]
+    titles = ("domain", "within the domain", "of another domain's")
+    view = Table(*titles, title=f"copies of documents, white space apart: {rule}")
+    for domain, copies in found.copies.items():
+        view.add_row(domain, *(f"{value:,}" for value in copies))
+    Console().print(view)
+    print(f"data files left out, their names begin with . or _: {found.files_left_out:,}")
 
 
 @app.command("run")

@@ -1,7 +1,8 @@
 """The typed configuration: every experiment's sections as one class.
 
-``workflow/schemas/config.schema.json`` is exported from it. Configuration stops at the stages: nothing
-below them sees these classes. Reading files and wording errors is in ``fedscan.config.files``.
+``workflow/schemas/config.schema.json`` is exported from it. Configuration stops at the stages:
+nothing below them sees these classes. Reading files and wording errors is in
+``fedscan.config.files``.
 """
 
 from collections.abc import Mapping

@@ -42,7 +42,8 @@ class KeptRows:
         Args:
             folder: of the tables, <folder>/<name>.parquet.
             tables: the one that says that a unit is there comes first; it is written last. A table
-                without the key columns is not read back: ``holds`` must refuse units with rows there.
+                without the key columns is not read back: ``holds`` must refuse units that have rows
+                there.
             unit: key columns.
             code_counts: whether rows of other code are dropped.
             report: the job's log.

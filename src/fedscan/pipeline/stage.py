@@ -43,7 +43,8 @@ class Stage(NamedTuple):
     """How a rule's jobs are run.
 
     Attributes:
-        module: dotted name; it has ``run(job: Job) -> None``. Text, so that planning imports nothing.
+        module: dotted name; it has ``run(job: Job) -> None``. Text, so that planning imports
+            nothing.
         device: key of the configuration that may ask for a GPU: a place on one is then held.
         resumes: whether it adds to tables that are there: inputs dated in the future are refused.
     """

@@ -30,7 +30,8 @@ class Room(NamedTuple):
     Attributes:
         package: dotted name; page.yaml lies in it.
         page: module with any of ``subtitle(config, results)``, ``configured(config)``,
-            ``found(config, results)``, ``cards(numbers, results)``, ``tables(results)``; '' if none.
+            ``found(config, results)``, ``cards(numbers, results)``, ``tables(results)``;
+            '' if none.
         reruns: (part, target, what it is made from).
     """
 

@@ -94,7 +94,8 @@ def test_paths_are_hive_style_and_unique():
 def test_planning_needs_no_torch_and_little_time():
     script = (
         "import sys, time\n"
-        "from fedscan.config import files as config_files\nfrom fedscan.experiments.comparison import grid\n"
+        "from fedscan.config import files as config_files\n"
+        "from fedscan.experiments.comparison import grid\n"
         "config = config_files.load(['config/config.yaml', 'config/paper.yaml'])\n"
         "studies = config.model_dump(mode='json')['studies']\n"
         "start = time.process_time()\n"

@@ -13,7 +13,7 @@ from fedscan.data.sources import huggingface
 from fedscan.experiments.corpus import partition, tokens
 from fedscan.experiments.corpus.sequences import read_clients, sequence_table, to_matrix
 from fedscan.experiments.registry import tables
-from fedscan.io import parquet
+from fedscan.io import checkpoints, parquet
 from tests import jobs
 from tests.experiments import tiny
 
@@ -48,6 +48,9 @@ def test_manifest_has_every_count(prepared):
         assert table.num_rows == 32
     kept = sum(count for name, count in manifest["records"].items() if name.endswith("kept"))
     assert kept == sum(d["documents"] for d in manifest["domains"].values())
+    nothing = {"arxiv": 0, "github": 0}
+    assert manifest["duplicates"] == {"rule": "drop", "within": nothing, "across": nothing}
+    assert manifest["files_left_out"] == 0
 
 
 def test_partition_table_matches_the_sequences(prepared):
@@ -103,6 +106,65 @@ def test_local_files_drops_counted_by_reason(tmp_path):
     assert json.loads(manifest)["files"] == [{"bytes": file.stat().st_size, "name": "text.jsonl"}]
     assert str(tmp_path) not in manifest
     assert str(tmp_path).encode() not in b"".join(digest(tmp_path / "out").values())
+
+
+def shared_text(folder, count=40):
+    """Documents of their own, as many that stand in both domains, and a hidden copy of all."""
+    rows = [
+        {"text": text, "meta": {"redpajama_set_name": name}}
+        for i in range(count)
+        for name in ("RedPajamaArXiv", "RedPajamaGithub")
+        for text in (f"{name} {i} own words " * 4, f"shared {i} words of text " * 4)
+    ]
+    (folder / ".ipynb_checkpoints").mkdir(parents=True)
+    for name in ("a.jsonl", ".ipynb_checkpoints/a-checkpoint.jsonl"):
+        (folder / name).write_text("\n".join(json.dumps(row) for row in rows))
+    return str(folder)
+
+
+def documents_of(folder):
+    """Split -> texts that training or validation sequences were cut from, per domain."""
+    ids = {
+        (domain, split): to_matrix(
+            parquet.read(Path(folder, f"domain={domain}/{split}.parquet"), TABLES["tokens"]), folder
+        ).ravel()
+        for domain in ("arxiv", "github")
+        for split in ("train", "validation")
+    }
+    texts = {key: "".join(map(chr, found)).split(chr(256))[1:-1] for key, found in ids.items()}
+    return {key: set(found) for key, found in texts.items()}
+
+
+@pytest.mark.parametrize("rule", ["drop", "keep"])
+def test_duplicates_are_counted_and_no_two_domains_or_splits_share_one(tmp_path, rule):
+    settings = local_settings([shared_text(tmp_path / "in")], sequences_per_client=1000)
+    settings["data"]["duplicates"] = rule
+    jobs.run(tokens, settings, tmp_path / "out")
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    found = manifest["duplicates"]
+    assert found["rule"] == rule
+    assert found["within"] == {"arxiv": 0, "github": 0}
+    assert sum(found["across"].values()) == 40
+    assert min(found["across"].values()) > 10
+    assert manifest["files_left_out"] == 1
+    sets = list(documents_of(tmp_path / "out").values())
+    shared = [a & b for i, a in enumerate(sets) for b in sets[:i]]
+    assert any(shared) == (rule == "keep")
+
+
+def test_files_that_change_while_they_are_read_are_noticed(tmp_path, monkeypatch):
+    folder = shared_text(tmp_path / "in")
+    original = tokens.collect
+
+    def meanwhile(*arguments, **keys):
+        found = original(*arguments, **keys)
+        with Path(folder, "a.jsonl").open("a") as stream:
+            stream.write("\n")
+        return found
+
+    monkeypatch.setattr(tokens, "collect", meanwhile)
+    with pytest.raises(ValueError, match="the data files changed while they were read"):
+        jobs.run(tokens, local_settings([folder]), tmp_path / "out")
 
 
 def test_too_little_text_names_domain_and_counts(tmp_path):
@@ -173,8 +235,12 @@ def hub_settings(repo):
 
 def hub_records(count=900):
     names = ["RedPajamaArXiv", "RedPajamaGithub", "RedPajamaBook"]
+    # Some texts are those of an earlier record, of another domain or the same one.
     return [
-        {"text": f"record {i} " * 3, "meta": {"redpajama_set_name": names[i % 3]}}
+        {
+            "text": f"record { {7: i // 10, 8: i - 6}.get(i % 10, i) } " * 3,
+            "meta": {"redpajama_set_name": names[i % 3]},
+        }
         for i in range(count)
     ]
 
@@ -183,6 +249,8 @@ def test_an_interrupted_preparation_goes_on_and_gives_the_same_bytes(tmp_path, m
     monkeypatch.setattr(huggingface, "POSITION_EVERY", 20)
     settings = hub_settings(hub_folder(tmp_path / "hub", hub_records()))
     jobs.run(tokens, settings, tmp_path / "whole")
+    copies = json.loads((tmp_path / "whole/manifest.json").read_text())["duplicates"]
+    assert min(*copies["within"].values(), *copies["across"].values()) > 0
     original, calls = tokens.interrupted.store, []
 
     def interrupted(path, *rest):
@@ -199,6 +267,14 @@ def test_an_interrupted_preparation_goes_on_and_gives_the_same_bytes(tmp_path, m
     jobs.run(tokens, settings, tmp_path / "cut", report=lines.append)
     assert lines[0] == "going on after 40 records"
     assert digest(tmp_path / "cut") == digest(tmp_path / "whole")
+
+
+def test_a_preparation_of_an_older_version_starts_over(tmp_path):
+    path, lines = tmp_path / "x.safetensors", []
+    checkpoints.save(path, {"c4/lengths": np.ones(1)}, {"identity": "i", "position": None})
+    position, found = tokens.interrupted.restore(path, "i", ["c4"], lines.append)
+    assert (position, found.documents) == (None, {"c4": []})
+    assert lines == ["starting over: the interrupted preparation was made by another version"]
 
 
 def test_a_preparation_of_another_configuration_starts_over(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from fedscan.data.records import Position, Record, classify
+from fedscan.data.sources.hub_folder import refuse_pointers
 
 ALTERNATES = ("DKYoon/SlimPajama-6B", "gmongaras/SlimPajama-627B_Reupload")
 POSITION_EVERY = 1000
@@ -36,7 +37,8 @@ def records(
     Args:
         domains: ignored; a record names its domain.
         seed: ignored; the order is the dataset's.
-        position: state of an earlier ``Position``, None for the beginning.
+        position: (state of the stream, records before it) of an earlier ``Position``, None for
+            the beginning.
         repo: namespace/name on the hub, or a folder laid out like a dataset.
         revision: commit of the dataset.
         split: split to read.
@@ -50,24 +52,26 @@ def records(
         ValueError: if the dataset cannot be had, or keeps breaking.
     """
     del domains, seed
+    state, before = position or (None, 0)
     since, failures = 0, 0
     while True:
         stream, skip = _open(repo, revision, split), since
-        if position is not None:
-            stream.load_state_dict(position)
+        if state is not None:
+            stream.load_state_dict(state)
         try:
             for item in stream:
                 if skip:
                     skip -= 1
                     continue
-                yield _classified(item, repo)
+                yield _classified(item, f"{repo}: record {before + since + 1} of {split!r}")
                 since, failures = since + 1, 0
                 if since == POSITION_EVERY:
-                    position, since = stream.state_dict(), 0
-                    yield Position(position)
+                    state, before, since = stream.state_dict(), before + since, 0
+                    yield Position([state, before])
             return
-        except (pa.ArrowInvalid, TypeError, UnicodeDecodeError) as error:
-            raise ValueError(_unreadable(repo, error)) from error
+        except (pa.ArrowException, NotImplementedError, TypeError, UnicodeDecodeError) as error:
+            place = f"{repo}: after record {before + since} of {split!r}"
+            raise ValueError(_unreadable(place, error)) from error
         except (OSError, RuntimeError) as error:
             failures += 1
             if failures > retries:
@@ -75,9 +79,9 @@ def records(
             sleep(min(FIRST_WAIT * 2 ** (failures - 1), LONGEST_WAIT))
 
 
-def _unreadable(repo: str, error: BaseException) -> str:
+def _unreadable(place: str, error: BaseException) -> str:
     return (
-        f"{repo}: the data cannot be read as text and meta ({_short(error)}); download the files"
+        f"{place}: the data cannot be read as text and meta ({_short(error)}); download the files"
         " and use data.source: local, which names the line"
     )
 
@@ -94,6 +98,7 @@ def _open(repo: str, revision: str | None, split: str) -> Any:
     from datasets import load_dataset
     from datasets.exceptions import DataFilesNotFoundError, DatasetNotFoundError
 
+    refuse_pointers(repo)
     try:
         stream = load_dataset(repo, revision=revision, split=split, streaming=True)
     except (
@@ -118,11 +123,11 @@ def _open(repo: str, revision: str | None, split: str) -> Any:
     return stream.select_columns(["text", "meta"]) if names else stream
 
 
-def _classified(item: dict[str, Any], repo: str) -> Record:
+def _classified(item: dict[str, Any], place: str) -> Record:
     try:
-        return classify(item.get("text"), item.get("meta"))
+        return classify(item.get("text"), item.get("meta"))._replace(place=place)
     except ValueError as error:
-        raise ValueError(f"{repo}: a record is not in SlimPajama's schema: {error}") from None
+        raise ValueError(f"{place} is not in SlimPajama's schema: {error}") from None
 
 
 def _short(error: BaseException) -> str:

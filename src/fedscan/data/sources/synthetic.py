@@ -21,4 +21,4 @@ def records(domains: Sequence[str], seed: int, position: object = None) -> Itera
     del position
     for index in itertools.count():
         for domain in domains:
-            yield Record(domain, document(domain, seed, index), KEPT)
+            yield Record(domain, document(domain, seed, index), KEPT, f"{domain} {index}")

@@ -8,7 +8,7 @@ import functools
 import importlib.resources
 import json
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 
@@ -93,6 +93,25 @@ def label_of(task: Task, value: object) -> int:
             return index
     known = ", ".join(f"{label.word!r} or {label.name!r}" for label in task.labels)
     raise ValueError(f"label {value!r} is not one of {task.name}'s: {known}")
+
+
+def label_of_number(task: Task, value: object, names: Sequence[str]) -> int:
+    """Return the index of a label given by its number in a dataset that names its classes.
+
+    Args:
+        task: the task.
+        value: what the record holds.
+        names: the dataset's names, by number.
+
+    Returns:
+        Index into ``task.labels``.
+
+    Raises:
+        ValueError: if there is no such number, or its name is not one of the task's.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < len(names):
+        raise ValueError(f"label {value!r} is not one of 0..{len(names) - 1}")
+    return label_of(task, names[value])
 
 
 def text_of(task: Task, values: Mapping[str, Any]) -> dict[str, str]:

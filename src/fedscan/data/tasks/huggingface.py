@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedscan.data.tasks.definition import Example, Pool, Task, label_of, text_of
+from fedscan.data.sources.hub_folder import refuse_pointers
+from fedscan.data.tasks.definition import (
+    Example,
+    Pool,
+    Task,
+    label_of,
+    label_of_number,
+    text_of,
+)
 
 
 def pool(task: Task, split: str, *, folder: str | None) -> Pool:
@@ -23,6 +31,7 @@ def pool(task: Task, split: str, *, folder: str | None) -> Pool:
     """
     hub = task.hub
     place = hub.repo if folder is None else str(Path(folder).expanduser() / hub.repo)
+    refuse_pointers(place)
     table = _load(place, hub.configuration if folder is None else None, getattr(hub, split))
     columns = [*hub.fields.values(), hub.label]
     missing = [name for name in columns if name not in table.column_names]
@@ -40,7 +49,10 @@ def pool(task: Task, split: str, *, folder: str | None) -> Pool:
         row = table[index]
         try:
             fields = text_of(task, {field: row[column] for field, column in hub.fields.items()})
-            return Example(fields, _label(task, row[hub.label], names))
+            value = row[hub.label]
+            # A number by the dataset's own names, text by the task's.
+            label = label_of(task, value) if names is None else label_of_number(task, value, names)
+            return Example(fields, label)
         except ValueError as error:
             raise ValueError(f"{place}: {split} row {index}: {error}") from None
 
@@ -72,12 +84,3 @@ def _require_names(task: Task, place: str, names: Sequence[str]) -> None:
     expected = [label.name for label in task.labels]
     if sorted(names) != sorted(expected):
         raise ValueError(f"{place}: its labels are {list(names)}; {task.name} has {expected}")
-
-
-def _label(task: Task, value: object, names: Sequence[str] | None) -> int:
-    """Map a number by the dataset's own names, and text by the task's."""
-    if names is None:
-        return label_of(task, value)
-    if not isinstance(value, int) or not 0 <= value < len(names):
-        raise ValueError(f"label {value!r} is not one of 0..{len(names) - 1}")
-    return label_of(task, names[value])

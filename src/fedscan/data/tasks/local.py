@@ -1,22 +1,32 @@
 """Records of the user's files: CSV with a header line, JSON lines, or Parquet.
 
-Columns are the template's fields and ``label``. A file is read as a whole: tasks have thousands
-of records, not millions, and the shuffle needs to know how many.
+Columns are the template's fields and ``label``; others are not looked at. A file is read as a
+whole: tasks have thousands of records, not millions, and the shuffle needs to know how many.
 """
 
+import contextlib
 import csv
+import filecmp
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from fedscan.data.sources.local import expanded
-from fedscan.data.tasks.definition import Example, Pool, Task, label_of, text_of
+from fedscan.data.sources import parquet_rows
+from fedscan.data.sources.blocks import HEAD_BYTES, refuse_no_text
+from fedscan.data.sources.search import expanded
+from fedscan.data.tasks.definition import (
+    Example,
+    Pool,
+    Task,
+    label_of,
+    label_of_number,
+    text_of,
+)
 
 LABEL = "label"
+# Longer than any text; the csv module's own is 131,072 characters.
+LONGEST_CELL = 1 << 30
 Row = tuple[int, Mapping[str, Any]]
 
 
@@ -32,29 +42,51 @@ def pool(task: Task, split: str, **files: Mapping[str, str]) -> Pool:
         Records in the file's order.
 
     Raises:
-        ValueError: if the file is missing or damaged, or a record is not one of the task's; names
-            file, row or line, column and what would be right.
+        ValueError: if the file is missing, damaged or the other split's too, or a record is not
+            one of the task's; names file, row or line, column and what would be right.
     """
     path = expanded(files[task.name][split], f"merging.local.{task.name}.{split}")
     if path.suffix not in READERS:
         raise ValueError(f"{path}: expected a {', '.join(READERS)} file")
     if not path.is_file():
         raise ValueError(f"{path}: no such file; merging.local.{task.name}.{split} names it")
-    examples = [_example(task, path, number, row) for number, row in READERS[path.suffix](path)]
+    _refuse_the_other_split(path, split, files[task.name])
+    refuse_no_text(path, _head(path))
+    names = parquet_rows.class_names(path, LABEL) if path.suffix == ".parquet" else None
+    rows = READERS[path.suffix](path, (*task.fields, LABEL), task.name)
+    examples = [_example(task, path, number, row, names) for number, row in rows]
     if not examples:
         raise ValueError(f"{path}: no records; {task.name} needs at least one")
     return Pool(len(examples), examples.__getitem__, str(path))
 
 
-def _example(task: Task, path: Path, number: int, row: Mapping[str, Any]) -> Example:
-    missing = [name for name in (*task.fields, LABEL) if name not in row]
-    if missing:
-        raise ValueError(
-            f"{path}:{number}: no column {missing[0]!r}; its columns: {', '.join(map(str, row))};"
-            f" {task.name} needs {', '.join((*task.fields, LABEL))}"
-        )
+def _refuse_the_other_split(path: Path, split: str, files: Mapping[str, str]) -> None:
+    """Refuse one file as training and evaluation set, under one name or two, or copied."""
+    for name, other in files.items():
+        file = Path(other).expanduser()
+        if name != split and file.is_file() and filecmp.cmp(path, file, shallow=False):
+            raise ValueError(
+                f"{path}: the same records as {file}: training and evaluation need two files"
+                " without common records"
+            )
+
+
+def _head(path: Path) -> bytes:
     try:
-        example = Example(text_of(task, row), label_of(task, row[LABEL]))
+        with path.open("rb") as stream:
+            return stream.read(HEAD_BYTES)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error})") from None
+
+
+def _example(
+    task: Task, path: Path, number: int, row: Mapping[str, Any], names: Sequence[str] | None
+) -> Example:
+    try:
+        value = row[LABEL]
+        numbered = names is not None and not isinstance(value, str)
+        label = label_of_number(task, value, names or ()) if numbered else label_of(task, value)
+        example = Example(text_of(task, row), label)
         "".join(example.fields.values()).encode()
         return example
     except UnicodeEncodeError:
@@ -63,36 +95,83 @@ def _example(task: Task, path: Path, number: int, row: Mapping[str, Any]) -> Exa
         raise ValueError(f"{path}:{number}: {error}") from None
 
 
-def _csv(path: Path) -> Iterator[Row]:
+def _require(place: str, names: Sequence[str], needed: Sequence[str], task: str) -> None:
+    for name in needed:
+        if name not in names:
+            raise ValueError(
+                f"{place}: no column {name!r}; its columns: {', '.join(names)};"
+                f" {task} needs {', '.join(needed)}"
+            )
+        if names.count(name) > 1:
+            raise ValueError(
+                f"{place}: column {name!r} stands there {names.count(name)} times; leave one"
+            )
+
+
+def _csv(path: Path, needed: Sequence[str], task: str) -> Iterator[Row]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.DictReader(stream, strict=True)
+        with path.open(encoding="utf-8-sig", newline="") as stream, _long_cells():
+            reader = csv.reader(stream, strict=True)
             try:
-                for row in reader:
-                    if None in row:
-                        message = "more cells than the header has"
-                        raise ValueError(f"{path}:{reader.line_num}: {message}")
-                    yield reader.line_num, row
+                header = next((cells for cells in reader if cells), None)
+                if header is None:
+                    return
+                _require(f"{path}:{reader.line_num}", header, needed, task)
+                for cells in reader:
+                    if cells:
+                        yield reader.line_num, _cells(path, reader.line_num, header, cells)
             except csv.Error as error:
                 place = f"{path}: after line {reader.line_num}"
                 raise ValueError(f"{place}: not usable CSV ({error})") from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 ({error.reason})") from None
+        raise ValueError(f"{path}:{_line_of_damage(path)}: not UTF-8 ({error.reason})") from None
 
 
-def _json_lines(path: Path) -> Iterator[Row]:
+def _line_of_damage(path: Path) -> int:
+    """Return the first line that is not UTF-8; readers of text know it only to a block."""
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    return 0
+
+
+def _cells(path: Path, line: int, header: list[str], cells: list[str]) -> dict[str, str]:
+    if len(cells) != len(header):
+        what = "more" if len(cells) > len(header) else "fewer"
+        raise ValueError(
+            f"{path}:{line}: {what} cells than the header has: {len(cells)}, not {len(header)};"
+            ' a cell with commas or line ends must stand in "quotes"'
+        )
+    return dict(zip(header, cells, strict=True))
+
+
+@contextlib.contextmanager
+def _long_cells() -> Iterator[None]:
+    before = csv.field_size_limit(LONGEST_CELL)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _json_lines(path: Path, needed: Sequence[str], task: str) -> Iterator[Row]:
     try:
         with path.open(encoding="utf-8-sig") as stream:
             for number, line in enumerate(stream, 1):
                 if line.strip():
-                    yield number, _json_object(path, number, line)
+                    found = _json_object(path, number, line)
+                    _require(f"{path}:{number}", list(found), needed, task)
+                    yield number, found
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 ({error.reason})") from None
+        raise ValueError(f"{path}:{_line_of_damage(path)}: not UTF-8 ({error.reason})") from None
 
 
 def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        value = json.loads(line)
+        value = json.loads(line, object_pairs_hook=_without_repeats)
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}:{number}: not JSON ({error.msg})") from None
     except (ValueError, RecursionError) as error:  # a number too long, nested too deeply
@@ -102,12 +181,27 @@ def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:
     return value
 
 
-def _parquet(path: Path) -> Iterator[Row]:
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"key {twice!r} stands there {keys.count(twice)} times; leave one")
+    return found
+
+
+def _parquet(path: Path, needed: Sequence[str], task: str) -> Iterator[Row]:
+    _require(str(path), parquet_rows.column_names(path), needed, task)
+    for number, row in parquet_rows.rows(path, needed):
+        yield number, {name: _as_text(path, number, value) for name, value in row.items()}
+
+
+def _as_text(path: Path, number: int, value: object) -> object:
+    """Decode what a writer stored as bytes without saying that they are text."""
     try:
-        rows = pq.ParquetFile(path).read().to_pylist()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path}: not a whole Parquet file ({error})") from None
-    yield from enumerate(rows, 1)
+        return value.decode("utf-8") if isinstance(value, bytes) else value
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}:{number}: not UTF-8 ({error.reason})") from None
 
 
 READERS = {".csv": _csv, ".jsonl": _json_lines, ".parquet": _parquet}

@@ -15,12 +15,19 @@ def load() -> Tokenizer:
     Returns:
         A tokenizer that needs no files.
     """
-    return Tokenizer("bytes", _encode, _decode, 257, EOS, hashlib.sha256(b"bytes+eos").hexdigest())
+    sha256 = hashlib.sha256(b"bytes+eos").hexdigest()
+    return Tokenizer("bytes", _encode, _head, _decode, 257, EOS, sha256)
 
 
 def _encode(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-8"), dtype=np.uint8).astype(np.uint16)
 
 
+def _head(text: str, count: int) -> np.ndarray:
+    # A character is at least one byte.
+    return _encode(text[:count])[:count]
+
+
 def _decode(ids: np.ndarray) -> str:
-    return bytes(int(i) for i in ids if i != EOS).decode("utf-8", "replace")
+    text = np.asarray(ids)
+    return text[text != EOS].astype(np.uint8).tobytes().decode("utf-8", "replace")

@@ -31,9 +31,9 @@ def run(job: Job) -> None:
 
     Args:
         job: settings: ``d_input``, ``d_state``, ``sequence_length``, section ``learners``,
-            ``rerun_on_code_change`` and the ``code`` fingerprint; input ``teachers``, folder written
-            by stage ``teachers`` for the same (D, N). Its folder receives learners.parquet and
-            checkpoints.parquet.
+            ``rerun_on_code_change`` and the ``code`` fingerprint; input ``teachers``, folder
+            written by stage ``teachers`` for the same (D, N). Its folder receives learners.parquet
+            and checkpoints.parquet.
     """
     settings = job.settings
     shape = Shape(settings["d_input"], settings["d_state"])

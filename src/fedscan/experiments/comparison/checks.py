@@ -17,8 +17,8 @@ def checks(settings: Mapping[str, Any], results: Path) -> Iterator[Check]:
     """Check the tables of every training job.
 
     Args:
-        settings: ``studies``, sections ``training`` and ``model``, ``training_code`` (fingerprint per
-            algorithm), ``rerun_on_code_change``: if false, rows of older code are listed, not
+        settings: ``studies``, sections ``training`` and ``model``, ``training_code`` (fingerprint
+            per algorithm), ``rerun_on_code_change``: if false, rows of older code are listed, not
             refused.
         results: folder of all results.
 

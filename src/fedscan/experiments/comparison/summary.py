@@ -47,8 +47,8 @@ def run(job: Job) -> None:
 
     Args:
         job: settings: sections ``studies``, ``analysis``, ``training`` and ``model``, and
-            ``paper``, the settings that are compared with the paper's. Its folder receives all_runs,
-            all_rounds, comparison and numbers (Parquet, CSV, text), figures.
+            ``paper``, the settings that are compared with the paper's. Its folder receives
+            all_runs, all_rounds, comparison and numbers (Parquet, CSV, text), figures.
     """
     settings, folder = job.settings, job.folder
     runs = grid.runs(settings["studies"])

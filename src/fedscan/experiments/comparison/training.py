@@ -52,9 +52,9 @@ def run(job: Job) -> None:
     Args:
         job: settings: ``job`` axes, ``values`` (hyperparameters per value), sections ``training``
             and ``model``, ``data_source``, ``tokenizer``, ``rerun_on_code_change``,
-            ``keep_final_model`` and the ``code`` fingerprint; input ``partition``, folder written by
-            stage ``partition``. Its folder receives a Parquet file for each of ``JOB_TABLES``, and
-            models/ if kept.
+            ``keep_final_model`` and the ``code`` fingerprint; input ``partition``, folder written
+            by stage ``partition``. Its folder receives a Parquet file for each of ``JOB_TABLES``,
+            and models/ if kept.
 
     Raises:
         ValueError: if the configured device is not there.

@@ -50,6 +50,11 @@ class Data(Section):
     max_tokens_per_document: Count = Field(
         description="tokens taken from one document at most, so that no client holds few documents"
     )
+    duplicates: Literal["keep", "drop"] = Field(
+        description="documents of equal text, white space apart, within and across domains: 'drop'"
+        " keeps one, so that no two clients, and not training and validation, share it; 'keep'"
+        " counts them only"
+    )
     local: LocalSource
     huggingface: HuggingFace
 

@@ -25,6 +25,7 @@ CORPUS = Experiment(
     checks=f"{ROOM}.checks",
     checked=plan.checked,
     verified=("partition",),
+    page=f"{ROOM}.page",
     reruns=(
         (
             "one partition",

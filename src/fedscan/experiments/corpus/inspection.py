@@ -7,9 +7,10 @@ import numpy as np
 
 from fedscan import seeds
 from fedscan.data.collect import collect, empty
+from fedscan.data.duplicates import ACROSS, WITHIN
 from fedscan.data.packing import split_and_pack
 from fedscan.data.partition import exact
-from fedscan.data.sources import SOURCES
+from fedscan.data.sources import SOURCES, local
 from fedscan.data.tokenizers import TOKENIZERS
 from fedscan.experiments.corpus.plan import domains as used_domains
 
@@ -27,12 +28,15 @@ class DomainStatistics(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """What a source offers."""
+    """What a source offers; ``copies`` are, per domain, those within it and of another's."""
 
     source: str
     tokenizer: str
     outcomes: dict[tuple[str, str], int]
     domains: dict[str, DomainStatistics]
+    copies: dict[str, tuple[int, int]]
+    duplicates: str
+    files_left_out: int
 
 
 def inspect(config: Mapping[str, Any]) -> Inspection:
@@ -55,6 +59,7 @@ def inspect(config: Mapping[str, Any]) -> Inspection:
         data["max_tokens_per_document"],
         limit * length + data["max_tokens_per_document"] + 1,
         empty(domains),
+        drop_duplicates=data["duplicates"] == "drop",
     )
     share = exact(partition["train_val_split"])
     statistics = {}
@@ -64,7 +69,12 @@ def inspect(config: Mapping[str, Any]) -> Inspection:
         pool = len(packed.train) + len(packed.validation)
         statistics[domain] = _statistics(documents, pool)
     outcomes = dict(sorted(collected.outcomes.items()))
-    return Inspection(source, tokenizer.name, outcomes, statistics)
+    counter = collected.copies
+    copies = {d: (counter[d, WITHIN], counter[d, ACROSS]) for d in statistics}
+    left_out = len(local.search(data["local"]["paths"]).left_out) if source == "local" else 0
+    return Inspection(
+        source, tokenizer.name, outcomes, statistics, copies, data["duplicates"], left_out
+    )
 
 
 def _statistics(documents: list[np.ndarray], pool: int) -> DomainStatistics:

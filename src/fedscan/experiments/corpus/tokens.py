@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from fedscan import seeds
+from fedscan.data import duplicates
 from fedscan.data.collect import Collected, collect
 from fedscan.data.packing import Packed, split_and_pack
 from fedscan.data.partition import exact
-from fedscan.data.records import Record
+from fedscan.data.records import Position
 from fedscan.data.sources import SOURCES, local
 from fedscan.data.tokenizer import Tokenizer
 from fedscan.data.tokenizers import TOKENIZERS
@@ -45,9 +46,12 @@ def run(job: Job) -> None:
     length, limit = partition["sequence_length"], partition["sequences_per_client"]
     # Validation may overshoot its share by one document; training must not lack it.
     quota = limit * length + data["max_tokens_per_document"] + 1
+    files = _files(data)
     collected = _collect(job, tokenizer, quota)
+    if _files(data) != files:
+        raise ValueError("the data files changed while they were read; run again")
     share = exact(partition["train_val_split"])
-    manifest = _head(settings, tokenizer, collected)
+    manifest = {**_head(settings, tokenizer, collected), **files}
     provenance = {"settings": _without_paths(settings), "versions": versions()}
     for domain in settings["domains"]:
         documents = collected.documents[domain]
@@ -73,7 +77,7 @@ def _collect(job: Job, tokenizer: Tokenizer, quota: int) -> Collected:
     identity = digest(settings)
     position, start = interrupted.restore(path, identity, settings["domains"], job.report)
 
-    def store(place: Record, so_far: Collected) -> None:
+    def store(place: Position, so_far: Collected) -> None:
         interrupted.store(path, identity, place.state, so_far)
         job.saved()
 
@@ -85,6 +89,7 @@ def _collect(job: Job, tokenizer: Tokenizer, quota: int) -> Collected:
         quota,
         start,
         store,
+        drop_duplicates=data["duplicates"] == "drop",
     )
     return collected._replace(outcomes=Counter(dict(sorted(collected.outcomes.items()))))
 
@@ -95,7 +100,6 @@ def _head(
     return {
         "source": settings["data"]["source"],
         "seed": settings["data"]["seed"],
-        "files": _files(settings["data"]),
         "dataset": settings["data"].get("huggingface"),
         "tokenizer": tokenizer.name,
         "tokenizer_sha256": tokenizer.sha256,
@@ -103,19 +107,28 @@ def _head(
         "eos": tokenizer.eos,
         "sequence_length": settings["partition"]["sequence_length"],
         "records": {f"{d or '-'}: {o}": n for (d, o), n in collected.outcomes.items()},
+        "duplicates": duplicates.counts(
+            collected.copies, settings["domains"], settings["data"]["duplicates"]
+        ),
         "domains": {},
     }
 
 
-def _files(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _files(data: Mapping[str, Any]) -> dict[str, Any]:
     """Name files by name and size, not by folder: bytes must not depend on where they lie."""
-    found = local.find_files(data["local"]["paths"]) if data["source"] == "local" else []
-    return [{"name": file.name, "bytes": file.stat().st_size} for file in found]
+    if data["source"] != "local":
+        return {"files": [], "files_left_out": 0}
+    found = local.search(data["local"]["paths"])
+    files = [{"name": file.name, "bytes": file.stat().st_size} for file in found.files]
+    return {"files": files, "files_left_out": len(found.left_out)}
 
 
 def _without_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in settings.items() if key not in ("data", "tokenizer")}
     kept["data"] = {k: v for k, v in settings["data"].items() if k != "local"}
+    if kept["data"]["source"] == "synthetic":
+        # Made-up text has no duplicates: its tables keep the bytes they had without this key.
+        del kept["data"]["duplicates"]
     return {**kept, "tokenizer": settings["tokenizer"]["name"]}
 
 

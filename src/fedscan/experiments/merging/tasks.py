@@ -1,11 +1,13 @@
 """Stage ``task_data``: labelled records -> one seeded choice of examples as token ids."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 from fedscan.data.prompts import choose, encode_prompt, label_ids, layout
 from fedscan.data.tasks import TASK_SOURCES
 from fedscan.data.tasks.definition import Example, Pool, definitions
+from fedscan.data.tokenizer import first_tokens
 from fedscan.data.tokenizers import TOKENIZERS
 from fedscan.experiments.merging.tables import TASK_EXAMPLES, TASK_LABELS
 from fedscan.io import parquet
@@ -36,7 +38,14 @@ def run(job: Job) -> None:
     rows = []
     for index, source_row in enumerate(chosen.tolist()):
         example = _example(pool, source_row)
-        prompt = encode_prompt(task, example.fields, tokenizer.encode, room)
+        # A prompt has fewer tokens than these; fields may be as long as books.
+        encode = functools.partial(
+            first_tokens,
+            tokenizer,
+            most=settings["max_tokens"],
+            place=f"{pool.origin}: record {source_row + 1}",
+        )
+        prompt = encode_prompt(task, example.fields, encode, room)
         facts = {"example": index, "source_row": source_row, "label": example.label}
         rows.append({**facts, "truncated": prompt.truncated, "prompt": prompt.ids.tolist()})
     labels = [
