@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 # Metadata that names code, or data that belongs to it.
-IGNORED = {"code", "codes", "published", "experiments"}
+IGNORED = {"code", "codes", "published", "declared", "experiments"}
 UNORDERED = {"checks"}
 WHOLE = {".csv", ".txt", ".png", ".svg", ".json"}
 # Not results: when, how long, and what is unfinished.

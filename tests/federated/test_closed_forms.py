@@ -184,7 +184,7 @@ def test_fedadam_first_step(update, first_step):
     algorithm = ALGORITHMS["fedadam"](server_lr=1.0, beta1=0.9, beta2=0.99, tau=1e-3)
     params = {"w": torch.zeros(1, dtype=torch.float64)}
     message = {"update": {"w": torch.tensor([update], dtype=torch.float64)}}
-    step = algorithm.server_update(params, algorithm.init_server(params), message, 1)
+    step = algorithm.server_update(params, algorithm.init_server(params), message)
     by_formula = 0.1 * update / (math.sqrt(0.01 * update**2) + 1e-3)
     assert step.params["w"].item() == pytest.approx(by_formula, rel=1e-14)
     assert step.params["w"].item() == pytest.approx(first_step, abs=5e-5)
@@ -195,10 +195,10 @@ def test_fedadam_three_rounds_by_hand():
     params, state = {"w": torch.tensor([2.0], dtype=torch.float64)}, None
     m = v = 0.0
     w = 2.0
-    for index, d in enumerate([1.0, -0.5, 0.25], start=1):
+    for _, d in enumerate([1.0, -0.5, 0.25], start=1):
         state = state or algorithm.init_server(params)
         message = {"update": {"w": torch.tensor([d], dtype=torch.float64)}}
-        params, state, _ = algorithm.server_update(params, state, message, index)
+        params, state, _ = algorithm.server_update(params, state, message)
         m, v = 0.5 * m + 0.5 * d, 0.75 * v + 0.25 * d * d
         w += 0.5 * m / (math.sqrt(v) + 0.25)
         assert params["w"].item() == pytest.approx(w, rel=1e-14)
@@ -220,8 +220,8 @@ def server_steps(algorithm, updates):
     """Global parameters after each server step from zero, for scalar mean updates."""
     params = {"w": torch.zeros(1, dtype=torch.float64)}
     state, found = algorithm.init_server(params), []
-    for index, update in enumerate(updates, start=1):
-        params, state, _ = algorithm.server_update(params, state, two_tensors(update), index)
+    for _, update in enumerate(updates, start=1):
+        params, state, _ = algorithm.server_update(params, state, two_tensors(update))
         found.append(params["w"].item())
     return found
 
@@ -262,7 +262,7 @@ def exp_step(updates, epsilon, weights=None):
         }
         for entry in messages[0]
     }
-    return algorithm.server_update(zero, {}, mean, 1)
+    return algorithm.server_update(zero, {}, mean)
 
 
 @pytest.mark.parametrize(

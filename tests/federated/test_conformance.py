@@ -6,15 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from fedscan.config.compose import Hyperparameters
+from fedscan.config.algorithms import Hyperparameters
 from fedscan.federated import engine
 from fedscan.federated.algorithms import ALGORITHMS
+from fedscan.federated.build import build
 from fedscan.federated.local_phase import Diverged
 from fedscan.params.algebra import clone
 from fedscan.problems.quadratic import QuadraticProblem
-from tests.federated.conformance import DEGENERATE, ORDINARY
+from tests.federated.conformance import DEGENERATE, FACTS, ROWS
 
 NAMES = sorted(ALGORITHMS)
+
+
+def ordinary(name):
+    return build(name, ROWS[name].ordinary, FACTS)
 
 
 def spd_problem(clients=3, dimension=4, local_steps=5, learning_rate=0.05, seed=0, order=None):
@@ -38,7 +43,7 @@ def final(problem, algorithm, rounds):
 
 
 def test_conformance_table_covers_the_registry():
-    assert sorted(ORDINARY) == NAMES
+    assert sorted(ROWS) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -58,14 +63,14 @@ def test_reduces_the_objective(name):
         sum(A @ b for A, b in zip(problem._matrices, problem._optima, strict=True)),
     )
     floor = problem.evaluate({"w": best})
-    state = final(problem, ALGORITHMS[name](**ORDINARY[name]), 30)
+    state = final(problem, ordinary(name), 30)
     start = problem.evaluate(problem.initial_params()) - floor
     assert problem.evaluate(state.params) - floor < 0.3 * start
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_three_and_three_rounds_are_six(name):
-    problem, algorithm = spd_problem(), ALGORITHMS[name](**ORDINARY[name])
+    problem, algorithm = spd_problem(), ordinary(name)
     whole = final(problem, algorithm, 6)
     half = final(problem, algorithm, 3)
     for result in engine.run(problem, algorithm, 6, half):
@@ -79,7 +84,7 @@ def test_three_and_three_rounds_are_six(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_inputs_are_not_mutated(name):
-    problem, algorithm = spd_problem(), ALGORITHMS[name](**ORDINARY[name])
+    problem, algorithm = spd_problem(), ordinary(name)
     before = final(problem, algorithm, 2)
     copies = [clone(part) for part in parts(before)]
     next(engine.run(problem, algorithm, 3, before))
@@ -94,7 +99,7 @@ def parts(state):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_order_of_clients_is_irrelevant(name):
-    algorithm = ALGORITHMS[name](**ORDINARY[name])
+    algorithm = ordinary(name)
     there = final(spd_problem(order=[0, 1, 2]), algorithm, 5)
     back = final(spd_problem(order=[2, 0, 1]), algorithm, 5)
     # float64 sums in another order: rounding only.
@@ -105,7 +110,7 @@ def test_order_of_clients_is_irrelevant(name):
 def test_degenerate_settings_are_fedavg(name):
     problem = spd_problem()
     reference = final(problem, ALGORITHMS["fedavg"](), 6)
-    found = final(problem, ALGORITHMS[name](**DEGENERATE[name]), 6)
+    found = final(problem, build(name, DEGENERATE[name], FACTS), 6)
     assert torch.equal(reference.params["w"], found.params["w"])
 
 
@@ -113,7 +118,7 @@ def test_degenerate_settings_are_fedavg(name):
 def test_identical_clients_are_one_client(name):
     one = spd_problem(clients=1)
     many = QuadraticProblem(one._matrices * 4, one._optima * 4, 5, 0.05)
-    algorithm = ALGORITHMS[name](**ORDINARY[name])
+    algorithm = ordinary(name)
     alone, together = final(one, algorithm, 6), final(many, algorithm, 6)
     torch.testing.assert_close(together.params["w"], alone.params["w"], rtol=0, atol=1e-13)
 
@@ -122,7 +127,7 @@ def test_identical_clients_are_one_client(name):
 def test_without_disagreement_there_is_nothing_to_correct(name):
     one = spd_problem(clients=1)
     many = QuadraticProblem(one._matrices * 4, one._optima * 4, 5, 0.05)
-    found = final(many, ALGORITHMS[name](**ORDINARY[name]), 6)
+    found = final(many, ordinary(name), 6)
     plain = final(one, ALGORITHMS["fedavg"](), 6)
     torch.testing.assert_close(found.params["w"], plain.params["w"], rtol=0, atol=1e-14)
 
@@ -144,7 +149,7 @@ def test_a_non_finite_client_ends_the_run_with_its_name(name, value):
         return batches(client, round_index)
 
     problem.gradient, problem.batches = broken, counting
-    algorithm = ALGORITHMS[name](**ORDINARY[name])
+    algorithm = ordinary(name)
     rounds = engine.run(problem, algorithm, 5, engine.initial_state(problem, algorithm))
     assert next(rounds).state.round_index == 1
     with pytest.raises(Diverged, match="non-finite loss in local step 1 at client 2, round 2") as e:

@@ -8,11 +8,14 @@ import torch
 from fedscan.federated import cuda_graph, engine
 from fedscan.federated.algorithm import LocalContext
 from fedscan.federated.algorithms import ALGORITHMS
+from fedscan.federated.build import build
 from fedscan.federated.local_phase import Diverged, local_phase
 from fedscan.federated.recorded_phase import RecordedPhase
 from fedscan.models.symmetries import permutation_groups
-from tests.federated.conformance import ORDINARY, SCAFFOLD
+from tests.federated.conformance import ROWS, SCAFFOLD
 from tests.problems.test_language_model import SHAPE, problem
+
+FACTS = {"permutation_groups": permutation_groups(SHAPE)}
 
 
 def unrecorded(step):
@@ -38,14 +41,12 @@ def assert_same(ours, theirs):
             assert a.skipped_steps == b.skipped_steps
 
 
-@pytest.mark.parametrize("name", ORDINARY)
+@pytest.mark.parametrize("name", ROWS)
 def test_every_algorithm_gives_the_plain_phases_numbers(name):
-    values = ORDINARY[name]
-    if name == "fedalign":
-        values = values | {"permutation_groups": permutation_groups(SHAPE)}
-    if name == "scaffold":
+    values = ROWS[name].ordinary
+    if "refresh_every" in values:
         values = values | {"refresh_every": 2}
-    algorithm = ALGORITHMS[name](**values)
+    algorithm = build(name, values, FACTS)
     assert_same(rounds(problem(), algorithm, True), rounds(problem(), algorithm, False))
 
 
@@ -63,7 +64,7 @@ def test_earlier_results_are_not_overwritten():
 
 @pytest.mark.parametrize("name", ["fedavg", "scaffold"])
 def test_overflowing_steps_are_skipped_and_the_scale_follows(name):
-    algorithm = ALGORITHMS[name](**ORDINARY[name])
+    algorithm = build(name, ROWS[name].ordinary, FACTS)
     found = []
     for recorded in (True, False):
         p = problem()
@@ -122,15 +123,12 @@ def test_a_graph_needs_a_cuda_device():
         cuda_graph.capture(lambda: None)
 
 
-@pytest.mark.parametrize("name", ORDINARY)
+@pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("scaled", [False, True])
 def test_a_step_never_reads_from_the_device(name, scaled):
     # Tensors on the meta device have no values: a step that asked for one would fail here, as it
     # would fail, or be recorded wrongly, in a CUDA graph.
-    values = ORDINARY[name]
-    if name == "fedalign":
-        values = values | {"permutation_groups": permutation_groups(SHAPE)}
-    p, algorithm = problem(device="meta"), ALGORITHMS[name](**values)
+    p, algorithm = problem(device="meta"), build(name, ROWS[name].ordinary, FACTS)
     p.loss_scale = 65536.0 if scaled else None
     state = engine.initial_state(p, algorithm)
     context = LocalContext(state.params, state.server, state.clients[0], 2, 3, 0.01)

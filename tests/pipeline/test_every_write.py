@@ -15,8 +15,8 @@ from fedscan.experiments.teachers import teachers
 from fedscan.io import atomic
 from tests import jobs
 from tests.experiments import tiny
-from tests.experiments.comparison.test_training import CASES
 from tests.experiments.students import test_training as test_students
+from tests.federated.conformance import SMALL
 
 
 def tables(folder):
@@ -58,17 +58,17 @@ def written_teachers(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("algorithm", CASES)
+@pytest.mark.parametrize("algorithm", SMALL)
 def test_a_training_killed_at_any_write_ends_with_the_same_bytes(
     prepared, tmp_path, monkeypatch, algorithm
 ):
-    job = tiny.settings(algorithm, [CASES[algorithm]], rounds=3)
+    job = tiny.settings(algorithm, [SMALL[algorithm]], rounds=3)
     folder = tmp_path / "job"
     writes = try_every_write(lambda: tiny.train(job, prepared, folder), folder, monkeypatch)
     assert writes == 3 + 5  # a checkpoint a round, five tables
 
 
-@pytest.mark.parametrize("algorithm", CASES)
+@pytest.mark.parametrize("algorithm", SMALL)
 def test_a_student_killed_at_any_write_ends_with_the_same_bytes(
     written_teachers, tmp_path, monkeypatch, algorithm
 ):

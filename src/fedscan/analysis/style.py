@@ -1,35 +1,17 @@
 """Names, colours and lines of the algorithms, the same in every figure.
 
-Colours are Okabe and Ito's, distinguishable with common colour-vision deficiencies; line styles
-repeat the distinction for print in grey.
+Each algorithm's file declares them. Colours are Okabe and Ito's, distinguishable with common
+colour-vision deficiencies; line styles repeat the distinction for print in grey.
 """
 
 from typing import Any
 
 from matplotlib.figure import Figure
 
-NAMES = {
-    "fedavg": "FedAvg",
-    "fedprox": "FedProx",
-    "scaffold": "SCAFFOLD",
-    "fedadam": "FedAdam",
-    "fedalign": "FedAlign",
-    "feddyn": "FedDyn",
-    "fedsam": "FedSAM",
-    "fedexp": "FedExP",
-    "diloco": "DiLoCo-style",
-}
-LOOKS: dict[str, dict[str, Any]] = {
-    "fedavg": {"color": "#000000", "linestyle": "-", "linewidth": 2.0},
-    "fedprox": {"color": "#0072B2", "linestyle": "-", "linewidth": 1.5},
-    "scaffold": {"color": "#D55E00", "linestyle": "-", "linewidth": 1.5},
-    "fedadam": {"color": "#CC79A7", "linestyle": "-", "linewidth": 1.5},
-    "fedalign": {"color": "#999999", "linestyle": "--", "linewidth": 1.5},
-    "feddyn": {"color": "#009E73", "linestyle": "-", "linewidth": 1.5},
-    "fedsam": {"color": "#56B4E9", "linestyle": "--", "linewidth": 1.5},
-    "fedexp": {"color": "#E69F00", "linestyle": "-.", "linewidth": 1.5},
-    "diloco": {"color": "#9B870C", "linestyle": ":", "linewidth": 2.0},
-}
+from fedscan.declared import algorithms
+
+NAMES: dict[str, str] = {name: found.label for name, found in algorithms().items()}
+LOOKS: dict[str, dict[str, Any]] = {name: found.look for name, found in algorithms().items()}
 # Diverging, from lower to higher perplexity; told apart with every common deficiency.
 CHANGE_MAP = "PuOr_r"
 

@@ -2,8 +2,15 @@
 
 from typing import Annotated, Any, TypeVar
 
-from annotated_types import Ge, Gt, Le, Len, Lt
+from annotated_types import Ge, Le, Len, Lt
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from fedscan.ranges import Count, Momentum, NonNegative, OpenShare, Positive, Share
+
+__all__ = [
+    "Count", "Grid", "Momentum", "Name", "NonNegative", "OpenShare", "Positive", "Problem",
+    "Section", "Seed", "SettingName", "Share", "Threads",
+]  # fmt: skip
 
 T = TypeVar("T")
 # (location, value, message): what is wrong between keys.
@@ -18,12 +25,6 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 Grid = Annotated[list[T], Len(min_length=1), AfterValidator(_distinct)]
-Positive = Annotated[float, Gt(0)]
-NonNegative = Annotated[float, Ge(0)]
-Share = Annotated[float, Ge(0), Le(1)]
-OpenShare = Annotated[float, Gt(0), Lt(1)]
-Momentum = Annotated[float, Ge(0), Lt(1)]
-Count = Annotated[int, Ge(1)]
 # More would end the process without a word.
 Threads = Annotated[int, Ge(1), Le(1024)]
 Seed = Annotated[int, Ge(0), Lt(2**31)]

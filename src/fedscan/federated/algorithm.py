@@ -1,6 +1,8 @@
 """What a federated algorithm is: a record of pure functions made by a factory.
 
-A factory's keyword arguments are its hyperparameters. An algorithm states only what differs from
+A factory's keyword arguments are its hyperparameters; their annotations (``fedscan.ranges``) and
+what the docstring says of them become the configuration. Beside it, ``ABOUT`` says what people read
+of the method, see ``fedscan.declared``. An algorithm states only what differs from
 FedAvg (``fedavg()._replace(...)``). State goes in and comes out; no function changes an argument.
 
 Sign convention (paper): ``update = local - global``, and the server adds. Weights p_k sum to one,
@@ -9,7 +11,7 @@ and a mean message is the weighted sum of the clients' messages, entry by entry.
 Example: a method that only shortens the server's step ::
 
     def half_step() -> Algorithm:
-        def server_update(params, state, message, round_index):
+        def server_update(params, state, message):
             return ServerStep(add(params, message["update"], 0.5), state, {})
 
         return fedavg()._replace(name="half_step", server_update=server_update)
@@ -63,16 +65,8 @@ class ServerStep(NamedTuple):
     internals: Mapping[str, float]
 
 
-def never(round_index: int) -> bool:
-    """Observe no step.
-
-    Args:
-        round_index: ignored.
-
-    Returns:
-        False.
-    """
-    del round_index
+def never(_round_index: int) -> bool:
+    """Observe no step."""
     return False
 
 
@@ -86,7 +80,7 @@ class Algorithm(NamedTuple):
         local_gradient: (gradient function, iterate, batch, context) -> step.
         client_message: (local result, context) -> message with an entry ``"update"``, and the
             client's next state.
-        server_update: (global parameters, server state, mean message, round) -> server step.
+        server_update: (global parameters, server state, mean message) -> server step.
         observes: round -> whether its steps are observed. A recorded step is kept per answer, so
             ``local_gradient`` may depend on the round through this alone.
         full_precision: the local phase needs exact gradients and runs without autocast.
@@ -97,6 +91,6 @@ class Algorithm(NamedTuple):
     init_client: Callable[[Params], State]
     local_gradient: Callable[[GradFn, Params, Any, LocalContext], Step]
     client_message: Callable[[LocalResult, LocalContext], tuple[Message, State]]
-    server_update: Callable[[Params, State, Message, int], ServerStep]
+    server_update: Callable[[Params, State, Message], ServerStep]
     observes: Callable[[int], bool] = never
     full_precision: bool = False

@@ -110,7 +110,7 @@ def _round(
     # Most methods send the update itself: its mean is then known already.
     sent = all(r.message["update"] is r.outcome.result.update for r in returned)
     mean_update = message["update"] if sent else weighted_mean(updates, weights)
-    step = algorithm.server_update(state.params, state.server, message, round_index)
+    step = algorithm.server_update(state.params, state.server, message)
     if not all_finite(step.params):
         raise Diverged("non-finite global parameters", round_index, None)
     val_loss = problem.evaluate(step.params)

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedscan.declared import is_about
+
 SOURCE_ROOT = Path(__file__).resolve().parents[2]
 RECORDED_PACKAGES = ("fedscan", "numpy", "pandas", "pyarrow", "torch", "tiktoken", "wonderwords")
 
@@ -66,8 +68,9 @@ def config_hash(
 def code_fingerprint(*entries: str, choices: Mapping[str, str] | None = None) -> str:
     """Hash the syntax trees of all fedscan modules that ``entries`` import, directly or not.
 
-    Comments, formatting and docstrings do not count. A registry package (a literal dict over its
-    modules) would make every member depend on every other; ``choices`` names the one member used.
+    Comments, formatting, docstrings and ``ABOUT`` (see ``fedscan.declared``) do not count. A
+    registry package (a literal dict over its modules) would make every member depend on every
+    other; ``choices`` names the one member used.
 
     Args:
         entries: dotted module names, e.g. ``"fedscan.experiments.comparison.training"``.
@@ -154,6 +157,7 @@ def _first_party_imports(module: str) -> frozenset[str]:
 def _normalised(module: str) -> str:
     tree = _tree(module)
     scopes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    tree.body = [node for node in tree.body if not is_about(node)]
     for node in ast.walk(tree):
         if isinstance(node, scopes) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]

@@ -221,9 +221,8 @@ def phase_of(algorithm: Algorithm) -> LocalPhase:
         return local_phase
 
     def compiled(
-        problem: Problem, algorithm: Algorithm, context: LocalContext, client: int
+        problem: Problem, _algorithm: Algorithm, context: LocalContext, client: int
     ) -> LocalOutcome:
-        del algorithm
         return _compiled_phase(problem, context, client, pull)
 
     return compiled

@@ -20,21 +20,11 @@ from fedscan.federated import engine
 from fedscan.io import checkpoints, parquet
 from tests import jobs
 from tests.experiments import tiny
+from tests.federated.conformance import SMALL
 
 TABLES = tables()
 
 PROX = [{"mu": 0.0}, {"mu": 0.5}]
-CASES = {
-    "fedavg": {},
-    "fedprox": {"mu": 0.5},
-    "scaffold": tiny.SCAFFOLD,
-    "fedsam": {"radius": 0.05},
-    "fedadam": {"server_lr": 0.01, "beta1": 0.9, "beta2": 0.99, "tau": 0.001},
-    "fedalign": {"align_mamba2_heads": 1},
-    "feddyn": {"alpha": 0.1},
-    "fedexp": {"epsilon": 0.001},
-    "diloco": {"outer_lr": 0.7, "outer_momentum": 0.9},
-}
 
 
 class Killed(BaseException):
@@ -50,12 +40,12 @@ def test_repeated_runs_give_the_same_bytes_whatever_the_global_state(prepared, t
     assert tiny.train(job, prepared, tmp_path / "b ö") == first
 
 
-@pytest.mark.parametrize("algorithm", CASES)
+@pytest.mark.parametrize("algorithm", SMALL)
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_run_killed_in_any_round_ends_with_the_same_bytes(
     prepared, tmp_path, monkeypatch, algorithm, moment
 ):
-    job = tiny.settings(algorithm, [CASES[algorithm]])
+    job = tiny.settings(algorithm, [SMALL[algorithm]])
     whole = tiny.train(job, prepared, tmp_path / "whole")
     save, calls = checkpoints.save, []
 

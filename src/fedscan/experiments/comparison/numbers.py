@@ -1,6 +1,6 @@
 """The comparison's numbers beside the paper's: Table 2, Tables 23-26, correlation, paired tests."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ from scipy import stats
 
 from fedscan.analysis.numbers import Key, Number
 from fedscan.analysis.style import NAMES
-from fedscan.experiments.comparison.expectations import EXPECTED, agreement, correlation
+from fedscan.experiments.comparison.expectations import agreement, correlation
 from fedscan.experiments.comparison.selection import BASELINE, CONFIGURATION, METRICS
 
 # Table of the paper -> factor whose levels are its rows.
@@ -85,11 +85,12 @@ def correlations(paired: pd.DataFrame, between: str) -> Iterator[Number]:
         yield Number("correlation", row, "cases", found.cases)
 
 
-def paired_tests(paired: pd.DataFrame) -> Iterator[Number]:
+def paired_tests(paired: pd.DataFrame, order: Sequence[str] = ()) -> Iterator[Number]:
     """Yield each method's mean log change against FedAvg with its t interval.
 
     Args:
         paired: result of ``changes``.
+        order: labels that come first, in this order.
 
     Yields:
         Means over configurations of the seeds' means; an interval needs two configurations.
@@ -98,7 +99,9 @@ def paired_tests(paired: pd.DataFrame) -> Iterator[Number]:
     risk = 100 * (1 - 0.95**count)
     note = f"{count} intervals at 95% each: {risk:.0f}% chance that one misses"
     there = set(paired["algorithm"])
-    for algorithm in [name for name in dict.fromkeys([*EXPECTED, *NAMES]) if name in there]:
+    names = {label: name for name, label in NAMES.items()}
+    first = [names[label] for label in order if label in names]
+    for algorithm in [name for name in dict.fromkeys([*first, *NAMES]) if name in there]:
         part = paired[paired["algorithm"] == algorithm]
         means = part.groupby(CONFIGURATION)["log_change"].mean().to_numpy(float)
         low = high = np.nan

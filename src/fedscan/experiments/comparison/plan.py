@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedscan.declared import shown
 from fedscan.experiments.comparison import grid
 from fedscan.experiments.comparison.paper import compared_settings
 from fedscan.experiments.comparison.tables import JOB_TABLES
@@ -84,6 +85,7 @@ def compare(config: Config) -> dict[str, Any]:
         "paper": compared_settings(config),
         # Data that no fingerprint of code covers.
         "published": data_fingerprint(f"{ROOM}.published"),
+        "declared": shown(),
     }
 
 
@@ -113,7 +115,7 @@ def practice(config: Config) -> dict[str, Any]:
     Returns:
         What it uses.
     """
-    return only(config, "studies", "analysis")
+    return {**only(config, "studies", "analysis"), "declared": shown()}
 
 
 def files(config: Config) -> dict[str, dict[str, list[str]]]:

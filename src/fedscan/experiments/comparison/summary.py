@@ -1,6 +1,6 @@
 """Stage ``compare``: all runs -> the comparison, the numbers beside the paper's, and figures."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +107,10 @@ def _numbers(
 ) -> pd.DataFrame:
     """Return what theory expected and what happened, with the paper's numbers beside ours."""
     paper_tables = published(PUBLISHED, TABLES)
+    # Methods in the order of the paper's Table 2.
+    order = list(paper_tables["table2"]["algorithm"])
     found = [
-        *_grid_numbers(settings["analysis"], studies, table),
+        *_grid_numbers(settings["analysis"], studies, table, order),
         *study_numbers.budgets(partitions),
         *study_numbers.model_sizes(_sizes(settings)),
     ]
@@ -122,14 +124,17 @@ def _numbers(
 
 
 def _grid_numbers(
-    analysis: Mapping[str, Any], studies: Mapping[str, pd.DataFrame], table: pd.DataFrame
+    analysis: Mapping[str, Any],
+    studies: Mapping[str, pd.DataFrame],
+    table: pd.DataFrame,
+    order: Sequence[str],
 ) -> Iterator[Number]:
     between, runs = analysis["expectation_between"], studies[analysis["grid"]]
     comparison = table[table["study"] == analysis["grid"]]
     paired = comparison_numbers.changes(runs, comparison)
     yield from comparison_numbers.table2(comparison, between, analysis["similar_percent"])
     yield from comparison_numbers.correlations(paired, between)
-    yield from comparison_numbers.paired_tests(paired)
+    yield from comparison_numbers.paired_tests(paired, order)
     yield from comparison_numbers.factor_tables(runs, comparison, comparison_numbers.FACTORS)
     for study, factors in (
         (analysis["client_count"], comparison_numbers.CLIENT_COUNT),

@@ -1,10 +1,12 @@
 """The theory of a federated synthetic run: radii, envelopes, right-hand sides, displacements."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedscan.declared import algorithms
 from fedscan.models.selective_ssm.layout import Shape, blocks
 from fedscan.theory.constants import Constants, Norms, configured, realised, spectral_norms
 from fedscan.theory.convergence import ConvergenceBound
@@ -101,6 +103,8 @@ class Theorem(NamedTuple):
 def theorem(ref: Reference, initial_loss: float, heterogeneity: float) -> Theorem | None:
     """Return the right-hand side of Theorem B.5 (FedAvg) or B.6 (FedProx); None for others.
 
+    Which holds follows from the bounds that the algorithm's file names.
+
     Args:
         ref: radius and envelopes.
         initial_loss: f(W0) on the full training set; f* is 0.
@@ -119,12 +123,12 @@ def theorem(ref: Reference, initial_loss: float, heterogeneity: float) -> Theore
         "weights": [1 / s.clients] * s.clients,
         "heterogeneity": np.asarray(heterogeneity),
     }
-    if s.algorithm == "fedavg":
+    declared = algorithms()[s.algorithm]
+    kinds = (declared.local_bound, declared.server_bound)
+    if kinds == ("plain_steps", "mean_update"):
         radius, constants = ref.radius, ref.envelope()
-    elif s.algorithm == "fedprox":
-        gradient = float(gradient_bound(ref.envelope()).bound)
-        rate, steps = s.learning_rate, s.local_steps
-        radius = float(proximal_radius(ref.radius, gradient, s.hyperparameters["mu"], rate, steps))
+    elif kinds == ("proximal", "mean_update"):
+        radius = _proximal(ref)
         constants = ref.envelope(shrink=ref.radius - radius)
     else:
         return None
@@ -132,16 +136,10 @@ def theorem(ref: Reference, initial_loss: float, heterogeneity: float) -> Theore
     shared |= {"smoothness": smoothness, "gradient": gradient}
     bound = (
         fedavg_bound(**shared)
-        if s.algorithm == "fedavg"
+        if kinds[0] == "plain_steps"
         else fedprox_bound(**shared, mu=s.hyperparameters["mu"])
     )
     return Theorem(radius, float(smoothness), float(gradient), bound)
-
-
-# Local steps that only follow the gradient, and servers that only add the mean update: R bounds
-# what they do. An algorithm that is named nowhere here has no bound, rather than FedAvg's.
-PLAIN_STEPS = {"fedavg", "fedadam", "fedalign", "fedexp", "diloco"}
-MEAN_UPDATE = {"fedavg", "fedprox", "scaffold", "fedsam"}
 
 
 def local_bound(ref: Reference, norms: Mapping[str, float]) -> float | None:
@@ -152,25 +150,10 @@ def local_bound(ref: Reference, norms: Mapping[str, float]) -> float | None:
         norms: norms measured before the round; ``client_dual``, the largest ||nu_k|| of FedDyn.
 
     Returns:
-        R for plain local steps; the algorithm's own radius otherwise; None if none is known.
+        The bound that the algorithm's file names; None if none is known.
     """
-    s, h = ref.schedule, ref.schedule.hyperparameters
-    gradient = float(gradient_bound(ref.envelope()).bound)
-    rate, steps = s.learning_rate, s.local_steps
-    if s.algorithm == "fedprox":
-        return float(proximal_radius(ref.radius, gradient, h["mu"], rate, steps))
-    if s.algorithm == "feddyn":
-        # The paper's min with R presumes iterates in the ball; the linear term may leave it.
-        shift = norms.get("client_dual", 0.0)
-        return float(feddyn_reach(np.inf, gradient, shift, h["alpha"], rate, steps))
-    if s.algorithm == "fedsam":
-        wider = float(gradient_bound(ref.envelope(widen=h["radius"])).bound)
-        return float(local_reach(wider, rate, steps))
-    if s.algorithm == "scaffold":
-        # ||c - c_k|| of two variates of norm at most tau_c.
-        gap = 2 * h["control_bound"]
-        return float(scaffold_reach(gradient, h["correction_scale"], gap, rate, steps))
-    return ref.radius if s.algorithm in PLAIN_STEPS else None
+    kind = algorithms()[ref.schedule.algorithm].local_bound
+    return None if kind is None else float(LOCAL_BOUNDS[kind](ref, norms))
 
 
 def server_bound(
@@ -184,18 +167,68 @@ def server_bound(
         internals: what the algorithm reports about the round.
 
     Returns:
-        The bound; None for FedAlign, whose matching moves features any distance, and where none is
-        known.
+        The bound that the algorithm's file names; None if none is known, as for FedAlign, whose
+        matching moves features any distance.
     """
-    s, h = ref.schedule, ref.schedule.hyperparameters
-    if reach is None:
+    kind = algorithms()[ref.schedule.algorithm].server_bound
+    if kind is None or reach is None:
         return None
-    if s.algorithm == "fedexp":
-        return float(fedexp_step(internals["eta_g"], reach))
-    if s.algorithm == "diloco":
-        return float(diloco_step(h["outer_lr"], h["outer_momentum"], reach))
-    if s.algorithm == "fedadam":
-        return float(fedadam_step(h["server_lr"], h["tau"], internals["momentum_norm"]))
-    if s.algorithm == "feddyn":
-        return float(feddyn_step(reach, internals["dual_norm"], h["alpha"]))
-    return reach if s.algorithm in MEAN_UPDATE else None
+    return float(SERVER_BOUNDS[kind](ref.schedule.hyperparameters, reach, internals))
+
+
+def _gradient(ref: Reference, widen: float = 0.0) -> float:
+    return float(gradient_bound(ref.envelope(widen=widen)).bound)
+
+
+def _plain_steps(ref: Reference, _norms: Mapping[str, float]) -> float:
+    """Local steps follow the gradient and nothing else."""
+    return ref.radius
+
+
+def _proximal(ref: Reference, _norms: Mapping[str, float] = MappingProxyType({})) -> float:
+    s = ref.schedule
+    mu = s.hyperparameters["mu"]
+    return float(proximal_radius(ref.radius, _gradient(ref), mu, s.learning_rate, s.local_steps))
+
+
+def _dynamic(ref: Reference, norms: Mapping[str, float]) -> float:
+    # The paper's min with R presumes iterates in the ball; the linear term may leave it.
+    s, shift = ref.schedule, norms.get("client_dual", 0.0)
+    alpha = s.hyperparameters["alpha"]
+    return float(feddyn_reach(np.inf, _gradient(ref), shift, alpha, s.learning_rate, s.local_steps))
+
+
+def _sharpness_aware(ref: Reference, _norms: Mapping[str, float]) -> float:
+    s = ref.schedule
+    wider = _gradient(ref, widen=s.hyperparameters["radius"])
+    return float(local_reach(wider, s.learning_rate, s.local_steps))
+
+
+def _control_variates(ref: Reference, _norms: Mapping[str, float]) -> float:
+    s = ref.schedule
+    # ||c - c_k|| of two variates of norm at most tau_c.
+    scale, gap = s.hyperparameters["correction_scale"], 2 * s.hyperparameters["control_bound"]
+    return float(scaffold_reach(_gradient(ref), scale, gap, s.learning_rate, s.local_steps))
+
+
+# Names that the algorithms' files may give: (reference, norms) -> bound.
+LOCAL_BOUNDS: dict[str, Callable[[Reference, Mapping[str, float]], float]] = {
+    "plain_steps": _plain_steps,
+    "proximal": _proximal,
+    "dynamic": _dynamic,
+    "sharpness_aware": _sharpness_aware,
+    "control_variates": _control_variates,
+}
+# (hyperparameters, bound of the local iterates, what the round reports) -> bound.
+ServerBound = Callable[[Mapping[str, Any], float, Mapping[str, float]], Any]
+SERVER_BOUNDS: dict[str, ServerBound] = {
+    "mean_update": lambda _h, reach, _found: reach,
+    "extrapolated": lambda _h, reach, found: fedexp_step(found["eta_g"], reach),
+    "outer_momentum": lambda h, reach, _found: diloco_step(
+        h["outer_lr"], h["outer_momentum"], reach
+    ),
+    "adaptive": lambda h, _reach, found: fedadam_step(
+        h["server_lr"], h["tau"], found["momentum_norm"]
+    ),
+    "dual": lambda h, reach, found: feddyn_step(reach, found["dual_norm"], h["alpha"]),
+}

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fedscan.declared import algorithms, shown
 from fedscan.experiments.students.grid import Cell, StudentRun, cell_path, student_runs
-from fedscan.io.provenance import code_fingerprint
+from fedscan.io.provenance import code_fingerprint, digest
 from fedscan.pipeline.experiment import Config
 from fedscan.pipeline.keys import only
 
@@ -12,7 +13,7 @@ ROOM = "fedscan.experiments.students"
 
 
 def code(algorithm: str) -> str:
-    """Return the fingerprint of what trains an algorithm's runs.
+    """Return the fingerprint of what trains an algorithm's runs, and of its bounds.
 
     Args:
         algorithm: registry name.
@@ -20,7 +21,10 @@ def code(algorithm: str) -> str:
     Returns:
         16 hexadecimal digits.
     """
-    return code_fingerprint(f"{ROOM}.training", choices={"fedscan.federated.algorithms": algorithm})
+    choices = {"fedscan.federated.algorithms": algorithm}
+    declared = algorithms()[algorithm]
+    bounds = [declared.local_bound, declared.server_bound]
+    return digest([code_fingerprint(f"{ROOM}.training", choices=choices), bounds])
 
 
 def students(config: Config, cell: Cell, runs: Sequence[StudentRun]) -> dict[str, Any]:
@@ -55,7 +59,10 @@ def student_tables(config: Config) -> dict[str, Any]:
     Returns:
         What it uses.
     """
-    return {"cells": [list(cell) for cell in student_runs(config["synthetic"])]}
+    return {
+        "cells": [list(cell) for cell in student_runs(config["synthetic"])],
+        "declared": shown(),
+    }
 
 
 def files(config: Config) -> dict[str, dict[str, list[str]]]:

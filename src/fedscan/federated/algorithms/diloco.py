@@ -3,17 +3,26 @@
 from fedscan.federated.algorithm import Algorithm, Message, ServerStep, State
 from fedscan.federated.algorithms.fedavg import fedavg
 from fedscan.params.algebra import Params, add, multiply, norm, zeros_like
+from fedscan.ranges import Momentum, Positive
+
+ABOUT = {
+    "label": "DiLoCo-style",
+    "look": {"color": "#9B870C", "linestyle": ":", "linewidth": 2.0},
+    "expectation": (1, 1),
+    "local_bound": "plain_steps",
+    "server_bound": "outer_momentum",
+}
 
 
-def diloco(*, outer_lr: float, outer_momentum: float) -> Algorithm:
+def diloco(*, outer_lr: Positive, outer_momentum: Momentum) -> Algorithm:
     """Return the DiLoCo-style method: m = b m + d; theta += a (b m + d) (paper, G.4).
 
     Equals torch's SGD(lr=a, momentum=b, nesterov=True) on the gradient -d. Unlike DiLoCo, the
     local AdamW starts afresh every round, as for all methods here.
 
     Args:
-        outer_lr: a > 0.
-        outer_momentum: b in [0, 1); (1, 0) is FedAvg.
+        outer_lr: outer learning rate a.
+        outer_momentum: outer momentum b; (1, 0) is FedAvg.
 
     Returns:
         The algorithm.
@@ -22,10 +31,7 @@ def diloco(*, outer_lr: float, outer_momentum: float) -> Algorithm:
     def init_server(params: Params) -> State:
         return {"momentum": zeros_like(params)}
 
-    def server_update(
-        params: Params, state: State, message: Message, round_index: int
-    ) -> ServerStep:
-        del round_index
+    def server_update(params: Params, state: State, message: Message) -> ServerStep:
         update = message["update"]
         momentum = add(multiply(state["momentum"], outer_momentum), update)
         step = add(multiply(momentum, outer_momentum), update)

@@ -3,19 +3,28 @@
 from fedscan.federated.algorithm import Algorithm, Message, ServerStep, State
 from fedscan.federated.algorithms.fedavg import fedavg
 from fedscan.params.algebra import Params, norm, zeros_like
+from fedscan.ranges import Momentum, Positive
+
+ABOUT = {
+    "label": "FedAdam",
+    "look": {"color": "#CC79A7", "linestyle": "-", "linewidth": 1.5},
+    "expectation": (1, 1),
+    "local_bound": "plain_steps",
+    "server_bound": "adaptive",
+}
 
 
-def fedadam(*, server_lr: float, beta1: float, beta2: float, tau: float) -> Algorithm:
+def fedadam(*, server_lr: Positive, beta1: Momentum, beta2: Momentum, tau: Positive) -> Algorithm:
     """Return FedAdam: theta += alpha_s m/(sqrt(v) + tau_s) (paper, G.4).
 
     m = beta1 m + (1 - beta1) d and v = beta2 v + (1 - beta2) d^2 for the mean update d; both start
     at zero and are not bias-corrected.
 
     Args:
-        server_lr: alpha_s.
+        server_lr: server learning rate alpha_s.
         beta1: first-moment coefficient.
         beta2: second-moment coefficient.
-        tau: offset tau_s.
+        tau: offset tau_s added to sqrt(v).
 
     Returns:
         The algorithm.
@@ -24,10 +33,7 @@ def fedadam(*, server_lr: float, beta1: float, beta2: float, tau: float) -> Algo
     def init_server(params: Params) -> State:
         return {"m": zeros_like(params), "v": zeros_like(params)}
 
-    def server_update(
-        params: Params, state: State, message: Message, round_index: int
-    ) -> ServerStep:
-        del round_index
+    def server_update(params: Params, state: State, message: Message) -> ServerStep:
         update = message["update"]
         m = {k: beta1 * state["m"][k] + (1 - beta1) * d for k, d in update.items()}
         v = {k: beta2 * state["v"][k] + (1 - beta2) * d * d for k, d in update.items()}

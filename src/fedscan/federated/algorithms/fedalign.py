@@ -1,6 +1,7 @@
 """FedAlign (after Keçeci et al. 2025): match state coordinates before averaging."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import torch
 
@@ -16,10 +17,18 @@ from fedscan.federated.algorithms.fedavg import add_mean_update, fedavg
 from fedscan.params.algebra import Params, subtract
 from fedscan.params.permutation import PermutationGroup, features, permute
 
+ABOUT = {
+    "label": "FedAlign",
+    "look": {"color": "#999999", "linestyle": "--", "linewidth": 1.5},
+    "expectation": (0, 0),
+    "local_bound": "plain_steps",
+    "server_bound": None,
+}
+
 
 def fedalign(
     *,
-    align_mamba2_heads: int,
+    align_mamba2_heads: Literal[0, 1],
     permutation_groups: Mapping[str, Sequence[PermutationGroup]],
 ) -> Algorithm:
     """Return FedAlign: average after reordering features to match the broadcast model (G.4).
@@ -29,7 +38,7 @@ def fedalign(
     them; the reordered client computes the same function. Without groups it is FedAvg.
 
     Args:
-        align_mamba2_heads: 1 matches heads too, 0 only the state features of B and C.
+        align_mamba2_heads: 1: match heads too; 0: only the state features of B and C.
         permutation_groups: of the model, by kind (``state``, ``heads``).
 
     Returns:
@@ -49,11 +58,9 @@ def fedalign(
         update = subtract(aligned, context.global_params) if moved else result.update
         return {"update": update, "moved_features": count}, context.client_state
 
-    def server_update(
-        params: Params, state: State, message: Message, round_index: int
-    ) -> ServerStep:
+    def server_update(params: Params, state: State, message: Message) -> ServerStep:
         moved = float(message["moved_features"]["count"])
-        step = add_mean_update(params, state, message, round_index)
+        step = add_mean_update(params, state, message)
         return step._replace(internals={"moved_features": moved})
 
     return fedavg()._replace(

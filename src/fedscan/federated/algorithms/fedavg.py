@@ -14,6 +14,14 @@ from fedscan.federated.algorithm import (
 )
 from fedscan.params.algebra import Params, add
 
+ABOUT = {
+    "label": "FedAvg",
+    "look": {"color": "#000000", "linestyle": "-", "linewidth": 2.0},
+    "expectation": None,
+    "local_bound": "plain_steps",
+    "server_bound": "mean_update",
+}
+
 
 def fedavg() -> Algorithm:
     """Return FedAvg: theta_{r+1} = theta_r + sum_k p_k (theta_k - theta_r) (paper, G.4).
@@ -24,32 +32,22 @@ def fedavg() -> Algorithm:
     return Algorithm("fedavg", no_state, no_state, plain_gradient, send_update, add_mean_update)
 
 
-def no_state(params: Params) -> State:
-    """Return an empty state.
-
-    Args:
-        params: ignored.
-
-    Returns:
-        An empty dict.
-    """
-    del params
+def no_state(_params: Params) -> State:
+    """Return an empty state."""
     return {}
 
 
-def plain_gradient(grad_fn: GradFn, params: Params, batch: Any, context: LocalContext) -> Step:
+def plain_gradient(grad_fn: GradFn, params: Params, batch: Any, _context: LocalContext) -> Step:
     """Return the gradient of the client's loss.
 
     Args:
         grad_fn: gradient of the loss.
         params: the iterate.
         batch: one batch.
-        context: ignored.
 
     Returns:
         Loss and gradient.
     """
-    del context
     return Step(*grad_fn(params, batch))
 
 
@@ -66,17 +64,15 @@ def send_update(result: LocalResult, context: LocalContext) -> tuple[Message, St
     return {"update": result.update}, context.client_state
 
 
-def add_mean_update(params: Params, state: State, message: Message, round_index: int) -> ServerStep:
+def add_mean_update(params: Params, state: State, message: Message) -> ServerStep:
     """Add the mean update to the global parameters.
 
     Args:
         params: global parameters.
         state: server state, unchanged.
         message: mean message.
-        round_index: ignored.
 
     Returns:
         The averaged model.
     """
-    del round_index
     return ServerStep(add(params, message["update"]), state, {})

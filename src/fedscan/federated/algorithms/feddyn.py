@@ -14,9 +14,18 @@ from fedscan.federated.algorithm import (
 )
 from fedscan.federated.algorithms.fedavg import fedavg
 from fedscan.params.algebra import Params, add, norm, subtract, zeros_like
+from fedscan.ranges import Positive
+
+ABOUT = {
+    "label": "FedDyn",
+    "look": {"color": "#009E73", "linestyle": "-", "linewidth": 1.5},
+    "expectation": (-1, -1),
+    "local_bound": "dynamic",
+    "server_bound": "dual",
+}
 
 
-def feddyn(*, alpha: float) -> Algorithm:
+def feddyn(*, alpha: Positive) -> Algorithm:
     """Return FedDyn: local objective L_k - <nu_k, theta> + alpha/2 ||theta - theta_r||^2 (G.4).
 
     After the local phase nu_k <- nu_k - alpha update_k; the server keeps nu <- nu - alpha mean
@@ -24,7 +33,7 @@ def feddyn(*, alpha: float) -> Algorithm:
     added in float32 after unscaling and clipped with the rest.
 
     Args:
-        alpha: coefficient, > 0.
+        alpha: coefficient of the dynamic regulariser.
 
     Returns:
         The algorithm.
@@ -42,10 +51,7 @@ def feddyn(*, alpha: float) -> Algorithm:
         dual = add(context.client_state["dual"], result.update, -alpha)
         return {"update": result.update}, {"dual": dual}
 
-    def server_update(
-        params: Params, state: State, message: Message, round_index: int
-    ) -> ServerStep:
-        del round_index
+    def server_update(params: Params, state: State, message: Message) -> ServerStep:
         dual = add(state["dual"], message["update"], -alpha)
         moved = add(add(params, message["update"]), dual, -1.0 / alpha)
         return ServerStep(moved, {"dual": dual}, {"dual_norm": norm(dual)})

@@ -6,16 +6,25 @@ from typing import Any
 from fedscan.federated.algorithm import Algorithm, GradFn, LocalContext, Step
 from fedscan.federated.algorithms.fedavg import fedavg
 from fedscan.params.algebra import Params, add, subtract
+from fedscan.ranges import NonNegative
+
+ABOUT = {
+    "label": "FedProx",
+    "look": {"color": "#0072B2", "linestyle": "-", "linewidth": 1.5},
+    "expectation": (-1, -1),
+    "local_bound": "proximal",
+    "server_bound": "mean_update",
+}
 
 
-def fedprox(*, mu: float) -> Algorithm:
+def fedprox(*, mu: NonNegative) -> Algorithm:
     """Return FedProx: local objective L_k + mu/2 ||theta - theta_r||^2 (paper, G.4).
 
     The term's gradient mu (theta - theta_r) is added in float32 after unscaling and clipped with
     the rest; under AdamW this differs from a decoupled pull.
 
     Args:
-        mu: coefficient, >= 0; 0 is FedAvg.
+        mu: coefficient of mu/2 ||theta - theta_r||^2; 0 is FedAvg.
 
     Returns:
         The algorithm.

@@ -1,6 +1,6 @@
 """SCAFFOLD (Karimireddy et al. 2020): control variates correct client drift."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -16,15 +16,24 @@ from fedscan.federated.algorithm import (
 )
 from fedscan.federated.algorithms.fedavg import add_mean_update, fedavg
 from fedscan.params.algebra import Params, add, multiply, norm, subtract, zeros_like
+from fedscan.ranges import Count, NonNegative, Positive, Share
+
+ABOUT = {
+    "label": "SCAFFOLD",
+    "look": {"color": "#D55E00", "linestyle": "-", "linewidth": 1.5},
+    "expectation": (1, -1),
+    "local_bound": "control_variates",
+    "server_bound": "mean_update",
+}
 
 
 def scaffold(
     *,
-    refresh_every: int,
-    correction_scale: float,
-    control_lr: float,
-    control_bound: float,
-    estimate: str,
+    refresh_every: Count,
+    correction_scale: NonNegative,
+    control_lr: Share,
+    control_bound: Positive,
+    estimate: Literal["mean_gradient", "displacement"],
 ) -> Algorithm:
     """Return SCAFFOLD with bounded, damped control variates (paper, G.4).
 
@@ -37,10 +46,11 @@ def scaffold(
 
     Args:
         refresh_every: rounds between refreshes f_c.
-        correction_scale: lambda_c >= 0; 0 is FedAvg.
-        control_lr: eta_c in [0, 1].
-        control_bound: tau_c > 0, may be infinite.
-        estimate: ``mean_gradient`` or ``displacement``.
+        correction_scale: scale lambda_c of the correction; 0 is FedAvg.
+        control_lr: step eta_c from the old variate to the estimate.
+        control_bound: largest norm tau_c of a control variate.
+        estimate: 'mean_gradient': mean raw local gradient; 'displacement': c_k - c + (theta_r -
+            theta_k)/(E lr), a gradient only under plain SGD.
 
     Returns:
         The algorithm.
@@ -76,12 +86,10 @@ def scaffold(
         control = _bounded(add(control, subtract(fresh, control), control_lr), control_bound)
         return message | {"control": control}, {"control": control}
 
-    def server_update(
-        params: Params, state: State, message: Message, round_index: int
-    ) -> ServerStep:
+    def server_update(params: Params, state: State, message: Message) -> ServerStep:
         if "control" in message:
             state = {"control": message["control"]}
-        step = add_mean_update(params, state, message, round_index)
+        step = add_mean_update(params, state, message)
         gap = float(message["control_gap"]["norm"])
         internals = {"control_norm": norm(state["control"]), "control_gap": gap}
         return step._replace(internals=internals)
