@@ -183,7 +183,7 @@ def _joined(parts: Sequence[ast.expr]) -> list[ast.expr]:
     for part in parts:
         last = joined[-1] if joined else None
         if isinstance(part, ast.Constant) and isinstance(last, ast.Constant):
-            joined[-1] = ast.Constant(f"{last.value}{part.value}")
+            joined[-1] = ast.Constant(str(last.value) + str(part.value))
         else:
             joined.append(part)
     return joined
