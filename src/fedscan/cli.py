@@ -154,6 +154,7 @@ def run_one(
     Everything is written below OUTPUT. The same command continues an interrupted run.
     """
     # Imported here: torch takes seconds to load.
+    from fedscan.stages.gpu_lease import lease
     from fedscan.stages.job import job
     from fedscan.stages.single_run import single_run
 
@@ -162,7 +163,8 @@ def run_one(
         chosen = _one_run(settings, algorithm, value or [], setting, beta, seed)
     choices = {"fedscan.federated.algorithms": chosen.job.algorithm}
     code = code_fingerprint("fedscan.stages.federated", choices)
-    with job(output / "run.log", echo=True) as report:
+    device, places = settings["training"]["device"], settings["workflow"]
+    with job(output / "run.log", echo=True) as report, lease(device, places, report):
         text = single_run(settings, chosen, code, output, report)
     print(text)
 

@@ -1,6 +1,7 @@
 """What ``fedscan plan`` and ``fedscan status`` print."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from fedscan.stages import planning
+from fedscan.stages.gpu_lease import lease
 from fedscan.stages.progress import progress
 
 SHOWN = 12
@@ -45,8 +47,14 @@ def plan(
     runs = planning.missing_runs(config, RESULTS)
     parts: list[RenderableType] = [view, f"{len(runs)} training runs are to be done."]
     if runs and measure:
-        parts.append(_cost(config, planning.cost(config, runs, cores or os.cpu_count() or 1)))
+        with lease(config["training"]["device"], config["workflow"], _say):
+            found = planning.cost(config, runs, cores or os.cpu_count() or 1)
+        parts.append(_cost(config, found))
     return Group(*parts)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _cost(config: Mapping[str, Any], found: planning.Cost) -> RenderableType:

@@ -4,10 +4,14 @@ import json
 from pathlib import Path
 
 from fedscan.stages import evaluation
+from fedscan.stages.gpu_lease import lease
 from fedscan.stages.job import job
 
 with job(snakemake.log[0]) as report:
     teachers = str(Path(snakemake.input.teachers[0]).parent)
     learners = str(Path(snakemake.input.learners).parent)
     folder = str(Path(snakemake.output.points).parent)
-    evaluation.run(json.loads(snakemake.params.key), teachers, learners, folder, report)
+    settings = json.loads(snakemake.params.key)
+    kernels, key = settings["evaluation"]["kernels"], "synthetic.evaluation.kernels"
+    with lease(kernels, snakemake.config["workflow"], report, key):
+        evaluation.run(settings, teachers, learners, folder, report)

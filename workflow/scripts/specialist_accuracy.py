@@ -11,5 +11,5 @@ with job(snakemake.log[0]) as report:
     folder = Path(snakemake.output[0]).parent
     progress = Path("results/checkpoints", folder.relative_to("results"), "rows.json")
     settings = json.loads(snakemake.params.key)
-    with lease(settings["device"], snakemake.config["workflow"], report, "merging"):
+    with lease(settings["device"], snakemake.config["workflow"], report, "merging.device"):
         specialist_accuracy.run(settings, "results/merging", str(folder), str(progress), report)

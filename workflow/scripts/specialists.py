@@ -13,5 +13,5 @@ with job(snakemake.log[0]) as report:
     base = str(Path(snakemake.input.model).parent)
     examples = str(Path(snakemake.input.examples).parent)
     settings = json.loads(snakemake.params.key)
-    with lease(settings["device"], snakemake.config["workflow"], report, "merging"):
+    with lease(settings["device"], snakemake.config["workflow"], report, "merging.device"):
         specialists.run(settings, base, examples, str(folder), str(checkpoints), report)

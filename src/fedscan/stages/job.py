@@ -32,10 +32,14 @@ class Log:
 
     def __call__(self, text: str) -> None:
         """Write one line, flushed, so that the log can be followed."""
-        self._stream.write(f"{time.strftime('%H:%M:%S')} {text}\n")
-        self._stream.flush()
+        self.detail(text)
         if self._echo and self._bar is None:
             print(text, file=sys.stderr)
+
+    def detail(self, text: str) -> None:
+        """Write to the log file only."""
+        self._stream.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+        self._stream.flush()
 
     def advance(self, title: str, done: int, total: int, status: str) -> None:
         """Show ``done`` of ``total`` with a short status on the live bar."""
@@ -70,11 +74,11 @@ def job(log: str | os.PathLike[str], echo: bool = False) -> Iterator[Log]:
                 report("SIGTERM: stopped after a checkpoint; the next start continues there")
             raise
         except (ValueError, OSError) as error:
-            report(traceback.format_exc())
+            report.detail(traceback.format_exc())
             print(f"fedscan: error: {error} (details: {log})", file=sys.stderr)
             raise SystemExit(1) from None
         except BaseException:
-            report(traceback.format_exc())
+            report.detail(traceback.format_exc())
             raise
 
 

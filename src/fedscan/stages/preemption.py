@@ -45,6 +45,33 @@ def stop_if_asked() -> None:
         raise SystemExit(PREEMPTED)
 
 
+@contextlib.contextmanager
+def nothing_to_lose() -> Iterator[None]:
+    """Leave at once when SIGTERM comes: for waiting, with no work to keep.
+
+    Yields:
+        Nothing; without effect outside ``listening``.
+
+    Raises:
+        SystemExit: with code ``PREEMPTED``.
+    """
+    if signal.getsignal(signal.SIGTERM) is not _note:
+        stop_if_asked()
+        yield
+        return
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        stop_if_asked()
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, _note)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise SystemExit(PREEMPTED)
+
+
 def _note(number: int, frame: FrameType | None) -> None:
     del frame
     _asked.set()
