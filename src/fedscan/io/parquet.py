@@ -49,15 +49,20 @@ def write(
         if not field.nullable and data.column(field.name).null_count:
             raise ValueError(f"table {table}: column {field.name!r} has nulls; it must not")
     metadata = {METADATA_KEY: canonical_json({"table": table, **provenance}).encode()}
-    with replacing(path) as temporary:
-        pq.write_table(
-            data.replace_schema_metadata(metadata),
+    data = data.replace_schema_metadata(metadata)
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(
             temporary,
+            data.schema,
             compression="zstd",
             use_dictionary=False,
-            row_group_size=ROW_GROUP,
             write_page_checksum=True,
-        )
+        ) as file,
+    ):
+        # No rows, no row group: some readers (Hugging Face datasets) fail on an empty one.
+        if data.num_rows:
+            file.write_table(data, row_group_size=ROW_GROUP)
 
 
 def _as_table(

@@ -54,7 +54,7 @@ def run(settings: Mapping[str, Any], results: str, folder: str, report: Log) -> 
     write_numbers(table, folder, provenance)
     atomic.write_text(f"{folder}/summary.txt", bounds_summary(table))
     for name, draw in figures(found, learners, teachers, table).items():
-        save_figure(draw(), f"{folder}/{name}")
+        save_figure(draw, f"{folder}/{name}")
 
 
 def _collect(results: str, stage: str, table: str, shapes: list[tuple[int, int]]) -> pd.DataFrame:

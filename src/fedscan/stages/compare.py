@@ -60,7 +60,7 @@ def run(settings: Mapping[str, Any], results: str, folder: str, report: Log) -> 
     atomic.write_text(f"{folder}/comparison.txt", text)
     report(text)
     for name, draw in figures(table, all_rounds, settings["analysis"], settings["paper"]).items():
-        save_figure(draw(), f"{folder}/{name}")
+        save_figure(draw, f"{folder}/{name}")
 
 
 def _collected(

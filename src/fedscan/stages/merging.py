@@ -48,7 +48,7 @@ def run(settings: Mapping[str, Any], merging: str, folder: str, report: Log) -> 
     atomic.write_text(f"{folder}/summary.txt", text)
     report(text)
     for name, draw in figures(found).items():
-        save_figure(draw(), f"{folder}/{name}")
+        save_figure(draw, f"{folder}/{name}")
 
 
 def _numbers(found: Merged, remark: str) -> pd.DataFrame:

@@ -47,7 +47,7 @@ def run(settings: Mapping[str, Any], results: str, compared: str, folder: str, r
     table = numbers_table(numbers, {})
     write_numbers(table, folder, provenance)
     for name, draw in figures(table, joined).items():
-        save_figure(draw(), f"{folder}/{name}")
+        save_figure(draw, f"{folder}/{name}")
 
 
 def _quantities(runs: list[grid.Run], federated: str) -> pd.DataFrame:

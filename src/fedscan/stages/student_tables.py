@@ -50,7 +50,7 @@ def run(settings: Mapping[str, Any], results: str, folder: str, report: Log) -> 
     total = table[(table["table"] == "checks") & (table["row"] == "all")]
     atomic.write_text(f"{folder}/summary.txt", numbers_text(pd.concat([total, shown])))
     for name, draw in figures(found, tail).items():
-        save_figure(draw(), f"{folder}/{name}")
+        save_figure(draw, f"{folder}/{name}")
 
 
 def _collect(results: str, cells: list[Cell], table: str) -> pd.DataFrame:
