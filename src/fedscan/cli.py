@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, help="Look at the text before training on it.")
 app.add_typer(data_app, name="data")
+
+# As in the workflow: Jupyter's backend, which what it starts inherits, is not installed here.
+os.environ.pop("MPLBACKEND", None)
 
 DEFAULT = Path("config/config.yaml")
 Configs = Annotated[

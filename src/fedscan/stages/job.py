@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedscan.io.provenance import code_fingerprint
+from fedscan.stages.machine_code import require_machine_code_of_this_cpu
 from fedscan.stages.preemption import PREEMPTED, listening
 
 # glibc's malloc.h
@@ -68,6 +69,7 @@ def job(log: str | os.PathLike[str], echo: bool = False) -> Iterator[Log]:
     with _opened(log) as stream, _live_bar() as bar, listening():
         report = Log(stream, bar, echo)
         try:
+            require_machine_code_of_this_cpu()
             yield report
         except SystemExit as leaving:
             if leaving.code == PREEMPTED:
