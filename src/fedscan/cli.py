@@ -18,6 +18,7 @@ from fedscan import config_files, grid, student_grid
 from fedscan.config import Config
 from fedscan.io.provenance import code_fingerprint
 from fedscan.io.tables import TABLES
+from fedscan.stages import terminal
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -262,5 +263,10 @@ def _number(text: str) -> int | float | str:
     return text
 
 
+def main() -> None:
+    """Run the command that the arguments name."""
+    terminal.run(app)
+
+
 if __name__ == "__main__":
-    app()
+    main()
