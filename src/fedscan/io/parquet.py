@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedscan.io.atomic import replacing
+from fedscan.io.pointer_files import refuse_pointer
 from fedscan.io.provenance import canonical_json
 from fedscan.io.tables import arrow_schema
 
@@ -128,6 +129,7 @@ def read(path: str | os.PathLike[str], table: str) -> pa.Table:
             f"{path}: no such file; expected a {table} table, which 'snakemake' makes again"
         ) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        refuse_pointer(path)
         raise ValueError(f"{path}: not a whole Parquet file ({error})") from None
     if names != schema.names or data.schema.types != schema.types:
         raise ValueError(
