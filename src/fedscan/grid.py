@@ -98,6 +98,19 @@ def value_label(hyperparameters: Mapping[str, Any]) -> str:
     return ",".join(parts) or NO_HYPERPARAMETERS
 
 
+def value_file(value: str) -> str:
+    """Return the name of the model file of a value.
+
+    Args:
+        value: label made by ``value_label``.
+
+    Returns:
+        The label; ``none.safetensors`` where there are no hyperparameters, since commands take a
+        name that begins with a dash for an option.
+    """
+    return f"{'none' if value == NO_HYPERPARAMETERS else value}.safetensors"
+
+
 def runs(studies: Mapping[str, Mapping[str, Any]]) -> list[Run]:
     """Return every run the studies ask for, each once, in canonical order.
 

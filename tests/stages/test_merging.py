@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
+from fedscan.grid import value_file
 from fedscan.io import checkpoints, parquet
 from fedscan.merging_grid import merges as plan_merges
 from fedscan.problems import fine_tuning
@@ -105,7 +106,7 @@ def test_the_best_federated_model_becomes_a_base(tmp_path, prepared):
     assert facts["val_ppl_last10"] == runs.loc[best, "val_ppl_last10"]
     shape, params = read_base(tmp_path / "base")
     assert shape.chunk_size == federated_tiny.MODEL["chunk_size"]
-    arrays, _ = checkpoints.load(folder / "models" / f"{best}.safetensors")
+    arrays, _ = checkpoints.load(folder / "models" / value_file(best))
     assert all(np.array_equal(arrays[name], tensor.numpy()) for name, tensor in params.items())
     # A written base is a checkpoint like any other, unless it cannot read the tokens.
     again = {**base, "origin": str(tmp_path / "base")}
@@ -115,7 +116,7 @@ def test_the_best_federated_model_becomes_a_base(tmp_path, prepared):
     gpt2 = {**again, "tokenizer": {"name": "gpt2", "gpt2": {"folder": None}}}
     with pytest.raises(ValueError, match="its embedding has 264 rows; tokenizer 'gpt2' needs"):
         merging_base.run(gpt2, "", str(tmp_path / "x"), silent)
-    (folder / "models" / f"{best}.safetensors").unlink()
+    (folder / "models" / value_file(best)).unlink()
     with pytest.raises(ValueError, match="no such model; set workflow.keep_final_model"):
         merging_base.run(base, str(tmp_path / "federated"), str(tmp_path / "base"), silent)
 

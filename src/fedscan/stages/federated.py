@@ -19,7 +19,7 @@ from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.federated.local_phase import Diverged, local_phase
 from fedscan.federated.problem import Problem
 from fedscan.federated.recorded_phase import RecordedPhase
-from fedscan.grid import value_label
+from fedscan.grid import value_file, value_label
 from fedscan.io import checkpoints, parquet
 from fedscan.io.provenance import config_hash, versions
 from fedscan.models.backbones import BACKBONES
@@ -70,7 +70,7 @@ def run(
             report(f"{value}: already in the tables")
             continue
         report(f"value {index + 1} of {len(settings['values'])}: {value}")
-        path = Path(checkpoint_folder, f"{value}.safetensors")
+        path = Path(checkpoint_folder, value_file(value))
         kept[value] = _train(bench, hyperparameters, path, folder, report)
     _write(bench, [kept[value_label(h)] for h in settings["values"]], folder)
     shutil.rmtree(checkpoint_folder, ignore_errors=True)
@@ -181,7 +181,7 @@ def _train(
     if bench.settings["keep_final_model"]:
         arrays = run_state.to_arrays(state.params)
         facts = {**bench.architecture._asdict(), "round": state.round_index, **identity}
-        checkpoints.save(Path(folder, "models", f"{value}.safetensors"), arrays, facts)
+        checkpoints.save(Path(folder, "models", value_file(value)), arrays, facts)
     return record.rows(hyperparameters, _facts(bench, problem, algorithm) | identity)
 
 
