@@ -117,7 +117,5 @@ def test_a_checkpoint_of_another_format_is_refused(checkpoint):
 def test_a_pointer_of_git_lfs_is_not_called_damaged(tmp_path, reader):
     file = tmp_path / "file"
     file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 5\n")
-    with pytest.raises(
-        ValueError, match="file: a Git LFS pointer"
-    ):
+    with pytest.raises(ValueError, match="file: a Git LFS pointer"):
         reader(file)
