@@ -174,6 +174,7 @@ def run_one(
     print(text)
 
 
+RESULTS = Path("results")
 Results = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
 
 
@@ -196,11 +197,12 @@ def show_plan(
 
 
 @app.command("status")
-def show_status(config: Configs = None, results: Results = Path("results")) -> None:
+def show_status(config: Configs = None, results: Results = RESULTS) -> None:
     """Show what is done, running, failed and missing, the time left and the last error."""
     from fedscan import cli_views
 
     with _one_line_errors():
+        _require_folder(results)
         text = cli_views.status(_load(config), results)
     Console().print(text)
 
@@ -209,7 +211,7 @@ def show_status(config: Configs = None, results: Results = Path("results")) -> N
 def preview(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for tables and page.")],
     config: Configs = None,
-    results: Results = Path("results"),
+    results: Results = RESULTS,
 ) -> None:
     """Make tables, figures and the page from the runs that are there, while others still run.
 
@@ -221,6 +223,7 @@ def preview(
 
     with _one_line_errors():
         loaded = _load(config)
+        _require_folder(results)
         refuse_own_folder(results, output)
     with job(output / "preview.log", echo=True) as report:
         make(loaded, results, output, report)
@@ -252,6 +255,12 @@ def _one_run(
     roles = settings["analysis"] | {"grid": name, "client_count": None, "backbone": None}
     valid = config_files.validate({**settings, "studies": {name: study}, "analysis": roles})
     return next(itertools.chain(grid.runs(valid.model_dump(mode="json")["studies"])))
+
+
+def _require_folder(results: Path) -> None:
+    # The default's folder is made by the first run; another one that is not there is a mistake.
+    if not results.is_dir() and (results != RESULTS or results.exists()):
+        raise ValueError(f"--results {results}: no such folder")
 
 
 def _number(text: str) -> int | float | str:

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import fcntl
+import io
 import os
 import sys
 import time
@@ -38,9 +39,18 @@ class Log:
             print(text, file=sys.stderr)
 
     def detail(self, text: str) -> None:
-        """Write to the log file only."""
-        self._stream.write(f"{time.strftime('%H:%M:%S')} {text}\n")
-        self._stream.flush()
+        """Write to the log file only.
+
+        Raises:
+            OSError: names the log, where it is a file.
+        """
+        try:
+            self._stream.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+            self._stream.flush()
+        except OSError as error:
+            name = getattr(self._stream, "name", "")
+            reason = f"the log {name} could not be written: {error.strerror}"
+            raise OSError(error.errno, reason) from None
 
     def advance(self, title: str, done: int, total: int, status: str) -> None:
         """Show ``done`` of ``total`` with a short status on the live bar."""
@@ -76,7 +86,8 @@ def job(log: str | os.PathLike[str], echo: bool = False) -> Iterator[Log]:
                 report("SIGTERM: stopped after a checkpoint; the next start continues there")
             raise
         except (ValueError, OSError) as error:
-            report.detail(traceback.format_exc())
+            with contextlib.suppress(OSError):  # it may be the log that cannot be written
+                report.detail(traceback.format_exc())
             print(f"fedscan: error: {error} (details: {log})", file=sys.stderr)
             raise SystemExit(1) from None
         except BaseException:
@@ -108,7 +119,9 @@ def refuse_future(files: Iterable[str]) -> None:
 def _opened(log: str | os.PathLike[str]) -> TextIO:
     try:
         Path(log).parent.mkdir(parents=True, exist_ok=True)
-        return open(log, "w", encoding="utf-8")
+        # Unbuffered: what a full disk does not take would be written once more when it is closed.
+        raw = open(log, "wb", buffering=0)  # noqa: SIM115 - closed with the stream around it
+        return io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
     except OSError as error:
         print(f"fedscan: error: the log cannot be written: {error}", file=sys.stderr)
         raise SystemExit(1) from None
