@@ -23,7 +23,7 @@ def by_datasets(file):
 
 
 def by_duckdb(file):
-    found = duckdb.sql(f"SELECT * FROM read_parquet('{file}')")
+    found = duckdb.sql(f"SELECT * FROM read_parquet('{file}', hive_partitioning = false)")
     return len(found.fetchall()), found.columns
 
 
