@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CHECK := 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v[:2] < (3, 14) else "fedscan needs Python 3.11, 3.12 or 3.13, and this is %d.%d: name another, make run PYTHON=python3.12" % v[:2])'
 
 .PHONY: run test test-slow lint browser slurm clean
 
@@ -27,6 +28,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 
 $(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c $(CHECK)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt -e .
 	touch $@

@@ -63,6 +63,19 @@ def value_label(hyperparameters: Mapping[str, Any]) -> str:
     return ",".join(parts) or NO_HYPERPARAMETERS
 
 
+def value_file(value: str) -> str:
+    """Return the name of the model file of a value.
+
+    Args:
+        value: label made by ``value_label``.
+
+    Returns:
+        The label; ``none.safetensors`` where there are no hyperparameters, since commands take a
+        name that begins with a dash for an option.
+    """
+    return f"{'none' if value == NO_HYPERPARAMETERS else value}.safetensors"
+
+
 def combinations(lists: Mapping[str, Sequence[Any]]) -> list[Combination]:
     """Return every combination of hyperparameter values, the product of their lists.
 

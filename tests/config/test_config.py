@@ -248,3 +248,29 @@ def test_whatever_stands_in_a_section_gives_an_error_not_a_crash(section, value)
     merged[section] = value
     with pytest.raises(ConfigError):
         config_files.validate(merged)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("tokenizer: {name: NO}", "tokenizer.name = False: .* .YAML reads NO as false; put it in"),
+        ("partition: {settings: {1: [on]}}", "settings.1.0 = True: .* .YAML reads on as true"),
+        ("partition: {settings: {NO: [c4]}}", "settings.NO: YAML reads NO as false; put it in"),
+        ("training: {rounds: 010}", "training.rounds = 010: YAML reads it as 8; write the number"),
+        ("data: {seed: 1:30}", "data.seed = 1:30: YAML reads it as 90"),
+    ],
+)
+def test_what_yaml_reads_otherwise_than_it_is_meant_is_explained(tmp_path, text, words):
+    file = tmp_path / "own.yaml"
+    file.write_text(text)
+    with pytest.raises(config_files.ConfigError, match=words):
+        config_files.load([DEFAULT, file])
+
+
+@pytest.mark.parametrize("word", ["no", "off", "NO", "false"])
+def test_a_truth_value_may_be_spelled_as_yaml_allows(tmp_path, word):
+    file = tmp_path / "own.yaml"
+    file.write_text(f"workflow: {{rerun_on_code_change: {word}}}\ntraining: {{rounds: 1_0}}")
+    loaded = config_files.load([DEFAULT, file])
+    assert loaded.workflow.rerun_on_code_change is False
+    assert loaded.training.rounds == 10

@@ -47,6 +47,12 @@ def test_enough_text_gives_the_whole_pool():
     assert (len(packed.train), len(packed.validation)) == (80, 20)
 
 
+def test_validation_counts_the_end_of_every_document():
+    # 20 documents of one token and its end: validation's 20 tokens are ten of them, not all.
+    packed = split_and_pack(docs([1] * 20), 4, EOS, Fraction(1, 2), 10, seeds.generator(0, "t"))
+    assert (len(packed.train), len(packed.validation)) == (5, 5)
+
+
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(1, 9), st.integers(0, 40))
 def test_pool_size_is_the_largest(train, validation, tenths, limit):
     share = Fraction(tenths, 10)

@@ -5,7 +5,7 @@ folder of their own, since transformers would use mamba_ssm wherever it imports:
 
     export MAMBA_SKIP_CUDA_BUILD=TRUE MAMBA_FORCE_BUILD=TRUE
     pip install --no-deps --no-build-isolation --no-cache-dir --target FOLDER \\
-        mamba-ssm==2.3.2.post1 triton==3.9.0 einops==0.8.2
+        mamba-ssm==2.3.2.post1 triton==3.7.1 einops==0.8.2
     PYTHONPATH=FOLDER python tests/golden/make_mamba_ssm.py tests/golden/mamba_ssm.npz
 """
 

@@ -114,3 +114,11 @@ def test_a_checkpoint_of_another_format_is_refused(checkpoint):
     checkpoint.write_bytes(struct.pack("<Q", len(head)) + head)
     with pytest.raises(ValueError, match="damaged checkpoint"):
         checkpoints.load(checkpoint)
+
+
+@pytest.mark.parametrize("reader", [checkpoints.load, lambda path: parquet.read(path, "checks")])
+def test_a_pointer_of_git_lfs_is_not_called_damaged(tmp_path, reader):
+    file = tmp_path / "file"
+    file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 5\n")
+    with pytest.raises(ValueError, match="file: a Git LFS pointer"):
+        reader(file)

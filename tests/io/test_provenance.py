@@ -1,5 +1,7 @@
 """Fingerprints: code counts, comments do not, and a registry's other members do not."""
 
+import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -66,6 +68,65 @@ def test_every_stage_has_a_fingerprint_that_its_own_code_changes(source, rule):
     file = source.joinpath(*entry.split(".")).with_suffix(".py")
     file.write_text(file.read_text() + "\nEXTRA = 1\n")
     assert fingerprint(source, entry, None) != before
+
+
+EVERY_SYNTAX = r"""
+import os.path as p
+from a import b
+@d
+async def f(x, /, y: int = 0, *z, k=None, **w) -> None:
+    async with a as b: return 0, False, None, "", ..., 1j, -0.0, b"\x00", u"u", "\u0378"
+class C(B, metaclass=M):
+    n: int
+    s = f"a{1!r:>{w}.2f}{{b}}" "c" f"{x=}" f"{x:}"
+def g(*, a): yield [i for i in a if i async for j in i], {**a, 1: 2}, a[1:2, ...], (b := 1)
+match x:
+    case {"k": [1, *r], **q} | C(a=1): pass
+    case None: del x
+try: pass
+except* E as e: raise X from e
+"""
+OTHERS = [f"python3.{minor}" for minor in range(11, 16)]
+
+
+@pytest.mark.parametrize("python", OTHERS)
+def test_every_python_makes_the_same_fingerprints(python):
+    script = (
+        "import ast, sys\nsys.path.insert(0, 'src')\nfrom fedscan.io import provenance as p\n"
+        f"print(p.digest(p._canonical(ast.parse({EVERY_SYNTAX!r}))))\n"
+        "print(p.code_fingerprint('fedscan.experiments.comparison.training'))"
+    )
+    # pyenv's commands run a version only where it is asked for.
+    environment = {**os.environ, "PYENV_VERSION": python.removeprefix("python")}
+    options = {"env": environment, "capture_output": True, "text": True}
+    if not shutil.which(python) or subprocess.run([python, "-c", ""], **options).returncode:
+        pytest.skip(f"no {python} on this machine")
+    other = subprocess.run([python, "-c", script], **options)
+    own = subprocess.run([sys.executable, "-c", script], **options)
+    assert other.stderr == "" == own.stderr
+    assert other.stdout == own.stdout
+
+
+def test_the_text_of_a_tree_is_this_one():
+    # Without another Python on the machine: what each version makes of this line, literally.
+    tree = ast.parse("def f(x=0): return f'{x:.1f}' 'a' 'b'")
+    expected = (
+        "Module(body=[FunctionDef(name='f',args=arguments(args=[arg(arg='x')],defaults=[0]),"
+        "body=[Return(value=JoinedStr(values=[FormattedValue(value=Name(id='x',ctx=Load()),"
+        "conversion=-1,format_spec=JoinedStr(values=['.1f'])),'ab']))])])"
+    )
+    assert provenance._canonical(tree) == expected
+    # 3.12 added type_params, 3.15 is_lazy; 3.12 to 3.13 leave neighbouring literals apart.
+    (function,) = tree.body
+    function.type_params, function._fields = [], (*function._fields, "type_params")
+    (returned,) = function.body
+    returned.value.values[1:] = [ast.Constant("a"), ast.Constant("b")]
+    assert provenance._canonical(tree) == expected
+
+
+def test_values_that_python_takes_for_equal_are_told_apart():
+    texts = [provenance._canonical(ast.parse(t)) for t in ("0", "0.0", "False", "None", "''", "[]")]
+    assert len(set(texts)) == len(texts)
 
 
 def test_unknown_modules_are_named():

@@ -183,3 +183,81 @@ def test_a_name_that_is_neither_folder_nor_hub_id_is_refused():
         from_pretrained("./nowhere", "float32")
     with pytest.raises(ValueError, match="cannot be fetched.*downloaded copy"):
         from_pretrained("nobody/nothing", "float32")
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 5\n"
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["config.json", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"],
+)
+def test_a_pointer_of_git_lfs_is_named_by_every_reader(tmp_path, file):
+    place = folder(tmp_path / "base", weights=file if file.endswith("bin") else "model.safetensors")
+    if file.endswith("index.json"):
+        (tmp_path / "base/model.safetensors").unlink()
+    (tmp_path / "base" / file).write_text(POINTER)
+    with pytest.raises(ValueError, match=rf"{file}: a Git LFS pointer.*git lfs pull"):
+        from_pretrained(place, "float32")
+
+
+def test_a_pointer_in_place_of_a_shard_or_a_base_is_named(tmp_path):
+    place = folder(tmp_path / "base", weights="shards")
+    (tmp_path / "base/model-2.safetensors").write_text(POINTER)
+    with pytest.raises(ValueError, match=r"model-2.safetensors: a Git LFS pointer"):
+        from_pretrained(place, "float32")
+    with pytest.raises(ValueError, match=r"model-2.safetensors: a Git LFS pointer"):
+        TensorFile(tmp_path / "base/model-2.safetensors")
+
+
+class Code:
+    def __reduce__(self):
+        return print, ("code ran",)
+
+
+def test_no_advice_to_load_unsafely_is_repeated(tmp_path):
+    place = folder(tmp_path / "base", weights="pytorch_model.bin")
+    torch.save({"a": Code()}, tmp_path / "base/pytorch_model.bin")
+    with pytest.raises(ValueError, match="not a file of tensors alone") as error:
+        from_pretrained(place, "float32")
+    assert "weights_only" not in str(error.value)
+    assert "trust" not in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn, torch.complex64, torch.bool])
+def test_weights_of_another_kind_are_refused(tmp_path, dtype):
+    state = to_mamba_ssm(params())
+    state["backbone.norm_f.weight"] = state["backbone.norm_f.weight"].to(dtype)
+    place = folder(tmp_path / "base", state=state)
+    kind = str(dtype).removeprefix("torch.")
+    with pytest.raises(ValueError, match=rf"norm_f.weight' has dtype {kind}; expected floating"):
+        from_pretrained(place, "float32")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_floating_point_weights_are_read(tmp_path, dtype):
+    state = {name: tensor.to(dtype) for name, tensor in to_mamba_ssm(params()).items()}
+    _, found = from_pretrained(folder(tmp_path / "base", state=state), "float32")
+    assert {tensor.dtype for tensor in found.values()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("n_layer", "two"), ("n_layer", 0), ("d_model", 1.5), ("vocab_size", None),
+        ("n_layer", True), ("ssm_cfg", "Mamba2"), ("attn_layer_idx", 1), ("attn_layer_idx", ["x"]),
+        ("attn_cfg", 3),
+    ],
+)  # fmt: skip
+def test_a_description_with_values_of_the_wrong_kind_is_one_error(tmp_path, key, value):
+    facts = description(HYBRID) | {key: value}
+    with pytest.raises(ValueError, match=r"^config.json: "):
+        architecture(facts, "config.json")
+
+
+@pytest.mark.parametrize("index", [{}, {"weight_map": []}, {"weight_map": {"a": 3}}])
+def test_an_index_without_files_is_one_error(tmp_path, index):
+    place = folder(tmp_path / "base", weights="shards")
+    (tmp_path / "base/model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ValueError, match="no weight_map"):
+        from_pretrained(place, "float32")

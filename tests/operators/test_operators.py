@@ -125,6 +125,13 @@ def test_the_threshold_is_the_kth_largest_magnitude(scale, density):
     assert threshold(base, expert, density) == float(expected)
 
 
+@pytest.mark.parametrize(("density", "kept"), [(0.29, 29), (0.57, 57), (0.58, 58), (0.005, 1)])
+def test_the_share_that_is_kept_is_the_number_as_written(density, kept):
+    # The doubles' products with 100 are 28.999…, 56.999… and 57.999….
+    expert = {"w": torch.arange(100, 0, -1).float()}
+    assert threshold({"w": torch.zeros(100)}, expert, density) == 101 - kept
+
+
 def test_equal_magnitudes_are_all_kept_and_zeros_never_vote():
     base = {"w": torch.zeros(5)}
     expert = {"w": torch.tensor([1.0, -1.0, 1.0, 0.5, 0.0])}

@@ -58,7 +58,7 @@ def test_a_training_on_a_full_disk_stops_and_goes_on_when_there_is_space(
         tiny.train(settings, prepared, disk, report)
     assert leaving.value.code == 1
     error = capsys.readouterr().err
-    wanted = "-.safetensors could not be written: .*No space left"
+    wanted = "none.safetensors could not be written: .*No space left"
     assert re.search(wanted, error)
     assert len(error.splitlines()) == 1
     (left,) = (disk / "checkpoints").iterdir()

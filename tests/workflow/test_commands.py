@@ -18,7 +18,7 @@ from fedscan.experiments import whole
 
 def fedscan(project, *arguments, check=True):
     done = subprocess.run(
-        [sys.executable, "-m", "fedscan.cli.app", *arguments],
+        [sys.executable, "-m", "fedscan.cli", *arguments],
         cwd=project.folder,
         env=os.environ | {"COLUMNS": "200"},
         capture_output=True,
@@ -84,7 +84,7 @@ def test_plan_says_when_the_device_is_not_there(copy):
     copy.save()
     done = fedscan(copy, "plan", check=False)
     assert done.returncode == 1
-    assert "no CUDA device" in done.stderr
+    assert "cuda and this machine has no" in done.stderr
     assert "training runs are to be done" in fedscan(copy, "plan", "--no-measure")
 
 

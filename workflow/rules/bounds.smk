@@ -47,6 +47,7 @@ rule evaluation:
     resources:
         mem_mb=4000,
         runtime=60,
+        gpu=1 if CONFIG["synthetic"]["evaluation"]["kernels"] == "triton" else 0,
     params:
         key=shape_key("evaluation", bounds.evaluation),
     message:

@@ -21,6 +21,9 @@ except ModuleNotFoundError as error:
     )
 
 STARTED = time.time()
+# Jobs inherit it. Jupyter's, which what it starts inherits, is not installed here: matplotlib then
+# fails to import. Figures are made without a backend.
+os.environ.pop("MPLBACKEND", None)
 # In merge order: Snakemake lists files of the command line before the default they override.
 CONFIG_FILES = sorted(
     map(str, workflow.configfiles), key=lambda name: name != "config/config.yaml"

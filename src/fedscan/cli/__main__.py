@@ -1,5 +1,5 @@
-"""``python -m fedscan.cli.app``."""
+"""``python -m fedscan.cli``."""
 
-from fedscan.cli.app import app
+from fedscan.cli.app import main
 
-app()
+main()

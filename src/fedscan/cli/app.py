@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedscan.cli import terminal
 from fedscan.config import files as config_files
 from fedscan.config.compose import Config
 from fedscan.experiments.comparison import grid
@@ -25,6 +27,9 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, help="Look at the text before training on it.")
 app.add_typer(data_app, name="data")
+
+# As in the workflow: Jupyter's backend, which what it starts inherits, is not installed here.
+os.environ.pop("MPLBACKEND", None)
 
 DEFAULT = Path("config/config.yaml")
 Configs = Annotated[
@@ -163,6 +168,7 @@ def run_one(
     print(text)
 
 
+RESULTS = Path("results")
 Results = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
 
 
@@ -185,11 +191,12 @@ def show_plan(
 
 
 @app.command("status")
-def show_status(config: Configs = None, results: Results = Path("results")) -> None:
+def show_status(config: Configs = None, results: Results = RESULTS) -> None:
     """Show what is done, running, failed and missing, the time left and the last error."""
     from fedscan.cli import views as cli_views
 
     with _one_line_errors():
+        _require_folder(results)
         text = cli_views.status(_load(config), results)
     Console().print(text)
 
@@ -198,7 +205,7 @@ def show_status(config: Configs = None, results: Results = Path("results")) -> N
 def preview(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for tables and page.")],
     config: Configs = None,
-    results: Results = Path("results"),
+    results: Results = RESULTS,
 ) -> None:
     """Make tables, figures and the page from the runs that are there, while others still run.
 
@@ -210,6 +217,7 @@ def preview(
 
     with _one_line_errors():
         loaded = _load(config)
+        _require_folder(results)
         refuse_own_folder(results, output)
     with job(output / "preview.log", echo=True) as report:
         make(loaded, results, output, report)
@@ -243,6 +251,12 @@ def _one_run(
     return next(itertools.chain(grid.runs(valid.model_dump(mode="json")["studies"])))
 
 
+def _require_folder(results: Path) -> None:
+    # The default's folder is made by the first run; another one that is not there is a mistake.
+    if not results.is_dir() and (results != RESULTS or results.exists()):
+        raise ValueError(f"--results {results}: no such folder")
+
+
 def _number(text: str) -> int | float | str:
     for kind in (int, float):
         try:
@@ -252,5 +266,10 @@ def _number(text: str) -> int | float | str:
     return text
 
 
+def main() -> None:
+    """Run the command that the arguments name."""
+    terminal.run(app)
+
+
 if __name__ == "__main__":
-    app()
+    main()

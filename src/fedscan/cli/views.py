@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from fedscan.experiments.registry import EXPERIMENTS
+from fedscan.experiments.registry import EXPERIMENTS, STAGES
 from fedscan.pipeline.cost import Cost
+from fedscan.pipeline.runner import on_device
 from fedscan.views import plan as planning
 from fedscan.views.progress import progress
 
@@ -53,8 +55,15 @@ def plan(
         missing = module.missing(config, RESULTS)
         parts += [f"{count} {what} are to be done." for what, count in missing.items()]
         if any(missing.values()) and measure:
-            parts.append(_cost(module.cost(config, RESULTS, cores or os.cpu_count() or 1)))
+            device = STAGES[experiment.trained].device if experiment.trained else None
+            with on_device(device, config, _say):
+                found = module.cost(config, RESULTS, cores or os.cpu_count() or 1)
+            parts.append(_cost(found))
     return Group(*parts)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _cost(found: Cost) -> RenderableType:

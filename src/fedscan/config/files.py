@@ -7,6 +7,7 @@ value and what is allowed.
 import difflib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,9 @@ def _merge(base: dict[str, Any], override: Mapping[str, Any]) -> None:
             base[key] = dict(value) if isinstance(value, Mapping) else value
 
 
+ODD_NUMBER = r"[-+]?(0[0-7_]*[0-7]|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)"
+
+
 class Source:
     """Where each key of one file stands."""
 
@@ -127,6 +131,7 @@ class Source:
         self.file = file
         self.lines: dict[Location, int] = {}
         self.repeated: list[str] = []
+        self._words: dict[Location, str] = {}
         try:
             root = yaml.compose(file.read_text(encoding="utf-8"))
             if root is not None:
@@ -138,11 +143,25 @@ class Source:
         """Return where ``location`` stands, None if it does not."""
         return f"{self.file}:{self.lines[location]}" if location in self.lines else None
 
+    def word(self, location: Location) -> str | None:
+        """Return how a truth value at ``location`` is spelled, if as another word."""
+        return self._words.get(location)
+
     def _index(self, node: yaml.Node, location: Location) -> None:
+        if isinstance(node, yaml.ScalarNode):
+            if _is_word(node):
+                self._words[location] = node.value
+            self._refuse_odd_number(node, location)
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 inner = (*location, key.value)
                 line = key.start_mark.line + 1
+                if _is_word(key):
+                    self.repeated.append(
+                        f"{self.file}:{line}: {'.'.join(map(str, inner))}:"
+                        f" {_truth(key.value)}; put it in quotes"
+                    )
+                self._refuse_odd_number(key, inner)
                 if inner in self.lines:
                     self.repeated.append(
                         f"{self.file}:{line}: {'.'.join(map(str, inner))}: this key appears twice"
@@ -154,6 +173,23 @@ class Source:
             for index, item in enumerate(node.value):
                 self.lines[(*location, index)] = item.start_mark.line + 1
                 self._index(item, (*location, index))
+
+    def _refuse_odd_number(self, node: yaml.Node, location: Location) -> None:
+        """Refuse 010, which YAML 1.1 reads as 8, and 1:30, which it reads as 90."""
+        if node.tag.endswith((":int", ":float")) and re.fullmatch(ODD_NUMBER, node.value):
+            self.repeated.append(
+                f"{self.file}:{node.start_mark.line + 1}: {'.'.join(map(str, location))} ="
+                f" {node.value}: YAML reads it as {yaml.safe_load(node.value)}; write the number"
+                " plainly, or a name in quotes"
+            )
+
+
+def _is_word(node: yaml.Node) -> bool:
+    return node.tag.endswith(":bool") and node.value.lower() not in ("true", "false")
+
+
+def _truth(word: str) -> str:
+    return f"YAML reads {word} as {str(yaml.safe_load(word)).lower()}"
 
 
 class CommandLine:
@@ -176,13 +212,21 @@ class CommandLine:
         """Return where ``location`` stands, None if it does not."""
         return "--config" if location in self.keys else None
 
+    def word(self, location: Location) -> str | None:
+        """Return None: the spelling is not kept."""
+        del location
+
 
 def _line(
     sources: Sequence[Source | CommandLine], location: Location, value: Any, message: str
 ) -> str:
     key = ".".join(map(str, location)) or "(whole file)"
     shown = "" if isinstance(value, dict) else f" = {value!r}"
-    return f"{_where(sources, location)}: {key}{shown}: {message}"
+    # The file that is merged last and has the key, as in _where.
+    source = next((s for s in reversed(sources) if s.place(location)), None)
+    word = source.word(location) if source and isinstance(value, bool) else None
+    hint = f" ({_truth(word)}; put it in quotes)" if word else ""
+    return f"{_where(sources, location)}: {key}{shown}: {message}{hint}"
 
 
 def _where(sources: Sequence[Source | CommandLine], location: Location) -> str:

@@ -11,7 +11,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary name beside ``path``; on success flush it to disk and rename it into place.
 
     A kill at any moment leaves either the previous file or the new one, never a part. On an
-    exception the temporary file is removed and the previous file stays.
+    exception the temporary file is removed and the previous file stays. The umask decides who may
+    read the file, whatever mode the library that writes it chooses (safetensors: 0600).
 
     Args:
         path: final name; its folder is created.
@@ -27,7 +28,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         try:
+            temporary.unlink(missing_ok=True)
+            temporary.touch()
+            mode = temporary.stat().st_mode
             yield temporary
+            if temporary.stat().st_mode != mode:
+                temporary.chmod(mode)
             with temporary.open("rb+") as written:
                 os.fsync(written.fileno())
             temporary.replace(final)

@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from fedscan.io.atomic import replacing
+from fedscan.io.pointer_files import refuse_pointer
 
 FORMAT = "fedscan-2"
 
@@ -54,10 +55,11 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
         The arrays and the record.
 
     Raises:
-        ValueError: if the file is damaged or was not written by fedscan.
+        ValueError: if the file is damaged, a Git LFS pointer, or was not written by fedscan.
     """
     if Path(path).is_dir():
         raise ValueError(f"{path}: a folder, where a checkpoint should be; remove it")
+    refuse_pointer(path)
     try:
         with safe_open(Path(path), framework="numpy") as file:
             metadata = file.metadata() or {}

@@ -1,15 +1,16 @@
-"""Git LFS pointers: small text files that stand where the data should be."""
+"""Git LFS pointers: the short text that stands for a file which was not fetched."""
 
+PREFIX = b"version https://git-lfs.github.com/spec/"
 POINTER_MESSAGE = "a Git LFS pointer, not the data; run 'git lfs pull'"
 
 
 def is_pointer(head: bytes) -> bool:
-    """Return whether a file that begins so is a pointer.
+    """Tell whether a file that begins with ``head`` is a pointer.
 
     Args:
-        head: first bytes of the file, 64 at least.
+        head: at least the first 64 bytes.
 
     Returns:
-        True for a pointer.
+        True for a pointer, whatever the file's name.
     """
-    return head.startswith(b"version https://git-lfs.github.com/spec/")
+    return head.startswith(PREFIX)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedscan.io.atomic import replacing
+from fedscan.io.pointer_files import refuse_pointer
 from fedscan.io.provenance import canonical_json
 from fedscan.io.tables import Table, arrow_schema
 
@@ -49,15 +50,20 @@ def write(
         if not field.nullable and data.column(field.name).null_count:
             raise ValueError(f"table {table.name}: column {field.name!r} has nulls; it must not")
     metadata = {METADATA_KEY: canonical_json({"table": table.name, **provenance}).encode()}
-    with replacing(path) as temporary:
-        pq.write_table(
-            data.replace_schema_metadata(metadata),
+    data = data.replace_schema_metadata(metadata)
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(
             temporary,
+            data.schema,
             compression="zstd",
             use_dictionary=False,
-            row_group_size=ROW_GROUP,
             write_page_checksum=True,
-        )
+        ) as file,
+    ):
+        # No rows, no row group: some readers (Hugging Face datasets) fail on an empty one.
+        if data.num_rows:
+            file.write_table(data, row_group_size=ROW_GROUP)
 
 
 def _as_table(
@@ -123,6 +129,7 @@ def read(path: str | os.PathLike[str], table: Table) -> pa.Table:
             f"{path}: no such file; expected a {table.name} table, which 'snakemake' makes again"
         ) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        refuse_pointer(path)
         raise ValueError(f"{path}: not a whole Parquet file ({error})") from None
     if names != schema.names or data.schema.types != schema.types:
         raise ValueError(

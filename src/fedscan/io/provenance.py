@@ -11,7 +11,7 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def code_fingerprint(*entries: str, choices: Mapping[str, str] | None = None) ->
         choices: registry package -> the member whose code counts.
 
     Returns:
-        16 hexadecimal digits. They differ between minor versions of Python (``ast.dump`` does).
+        16 hexadecimal digits, the same in every version of Python.
 
     Raises:
         ValueError: if an entry or a choice is not a module of this package.
@@ -161,7 +161,36 @@ def _normalised(module: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, scopes) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    return ast.dump(tree)
+    return _canonical(tree)
+
+
+def _canonical(node: object) -> str:
+    """Return a syntax tree as text; ``ast.dump`` writes another one in every version of Python."""
+    if isinstance(node, ast.Constant):
+        # Not repr: which characters it escapes follows the version's Unicode tables.
+        return ascii(node.value)
+    if isinstance(node, list):
+        return f"[{','.join(map(_canonical, node))}]"
+    if not isinstance(node, ast.AST):
+        return ascii(node)
+    fields = dict(ast.iter_fields(node))
+    if isinstance(node, ast.JoinedStr):
+        fields["values"] = _joined(node.values)
+    # Versions add fields, which are empty where the syntax they are for is not used.
+    text = ",".join(f"{name}={_canonical(value)}" for name, value in fields.items() if value)
+    return f"{type(node).__name__}({text})"
+
+
+def _joined(parts: Sequence[ast.expr]) -> list[ast.expr]:
+    """Join the neighbouring literal parts of an f-string; before 3.12 the parser did."""
+    joined: list[ast.expr] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if isinstance(part, ast.Constant) and isinstance(last, ast.Constant):
+            joined[-1] = ast.Constant(str(last.value) + str(part.value))
+        else:
+            joined.append(part)
+    return joined
 
 
 def versions() -> dict[str, str]:

@@ -35,6 +35,10 @@ FIXED_HF = {
 }  # fmt: skip
 
 
+# Not torch.is_floating_point: eight bits stand for weights only with scales, which lie elsewhere.
+FLOATING = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
 def architecture(description: Mapping[str, Any], source: str) -> Architecture:
     """Return the architecture a config.json describes.
 
@@ -49,14 +53,21 @@ def architecture(description: Mapping[str, Any], source: str) -> Architecture:
         ValueError: if a key is missing, or asks for what this package's model does not do.
     """
     try:
-        if "hidden_size" in description:
-            return _from_transformers(description, source)
-        return _from_mamba_ssm(description, source)
+        made = _from_transformers if "hidden_size" in description else _from_mamba_ssm
+        shape = made(description, source)
+    except (TypeError, AttributeError, ZeroDivisionError) as error:
+        raise ValueError(f"{source}: a value of the wrong kind ({error})") from None
     except KeyError as error:
         raise ValueError(
             f"{source}: no key {error}; expected mamba_ssm's MambaConfig (d_model, n_layer, …) or"
             " transformers' Mamba2Config (hidden_size, num_hidden_layers, …)"
         ) from None
+    for name, value in shape._asdict().items():
+        least, numbers = (0, value) if name == "attention_layers" else (1, (value,))
+        for number in numbers:
+            if type(number) is not int or number < least:
+                raise ValueError(f"{source}: {name} is {number!r}; expected a whole number")
+    return shape
 
 
 def description(shape: Architecture) -> dict[str, Any]:
@@ -102,8 +113,8 @@ def parameters(
         Parameters in the model's order, tied weights once.
 
     Raises:
-        ValueError: if a tensor is missing, too many or of another shape; names it and what was
-            expected.
+        ValueError: if a tensor is missing, too many, of another shape or not floating-point; names
+            it and what was expected.
     """
     renamed = {EMBEDDING if name == HF_EMBEDDING else name: t for name, t in state.items()}
     try:
@@ -122,6 +133,12 @@ def parameters(
             raise ValueError(
                 f"{source}: tensor {name!r} has shape {tuple(named[name].shape)}, expected {wanted}"
                 " by config.json"
+            )
+        if named[name].dtype not in FLOATING:
+            found = str(named[name].dtype).removeprefix("torch.")
+            raise ValueError(
+                f"{source}: tensor {name!r} has dtype {found}; expected floating-point weights, not"
+                " quantised ones"
             )
     return {name: named[name].to(dtype) for name in expected}
 

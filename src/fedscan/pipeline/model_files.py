@@ -1,6 +1,7 @@
 """Model files: published checkpoints in, our checkpoints out, tensors one by one for merging."""
 
 import json
+import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from fedscan.io.atomic import replacing, write_text
+from fedscan.io.pointer_files import refuse_pointer
 from fedscan.models.language_model import Architecture
 from fedscan.models.pretrained import architecture, description, parameters, shapes
 from fedscan.params.algebra import Params
@@ -78,6 +80,7 @@ class TensorFile:
             ValueError: if the file is missing or damaged.
         """
         self.path = path
+        refuse_pointer(path)
         try:
             self._file = safe_open(path, framework="pt", device=device)
         except (OSError, SafetensorError) as error:
@@ -151,6 +154,7 @@ def _folder(name: str) -> Path:
 
 
 def _json(file: Path) -> Mapping[str, Any]:
+    refuse_pointer(file)
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -167,7 +171,9 @@ def _state(folder: Path, file: str) -> dict[str, Tensor]:
         return _pickled(folder / file)
     if file == WEIGHTS:
         return _safetensors(folder / file)
-    entries = _json(folder / file).get("weight_map", {})
+    entries = _json(folder / file).get("weight_map")
+    if not isinstance(entries, dict) or not all(isinstance(f, str) for f in entries.values()):
+        raise ValueError(f"{folder / file}: no weight_map of tensor names and file names")
     state: dict[str, Tensor] = {}
     for shard in sorted(set(entries.values())):
         state |= _safetensors(folder / shard)
@@ -178,6 +184,7 @@ def _state(folder: Path, file: str) -> dict[str, Tensor]:
 
 
 def _safetensors(path: Path) -> dict[str, Tensor]:
+    refuse_pointer(path)
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
@@ -185,11 +192,15 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _pickled(path: Path) -> dict[str, Tensor]:
+    refuse_pointer(path)
     try:
         # weights_only: a pickle of strangers must not run code.
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # noqa: BLE001 - torch raises whatever the pickle provokes
         text = " ".join(str(error).split())[:200]
+        if isinstance(error, pickle.UnpicklingError) or "weights_only" in str(error):
+            # torch's own words advise to run the file's code.
+            text = "not a file of tensors alone; have its weights saved as safetensors"
         raise ValueError(f"{path}: cannot be loaded as weights ({text})") from None
     if not isinstance(state, dict) or not all(isinstance(t, Tensor) for t in state.values()):
         raise ValueError(f"{path}: expected named tensors")

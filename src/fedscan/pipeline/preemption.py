@@ -45,6 +45,32 @@ def stop_if_asked() -> None:
         raise SystemExit(PREEMPTED)
 
 
+@contextlib.contextmanager
+def nothing_to_lose() -> Iterator[None]:
+    """Leave at once when SIGTERM comes: for waiting, with no work to keep.
+
+    Yields:
+        Nothing; without effect outside ``listening``.
+
+    Raises:
+        SystemExit: with code ``PREEMPTED``.
+    """
+    if signal.getsignal(signal.SIGTERM) is not _note:
+        stop_if_asked()
+        yield
+        return
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        stop_if_asked()
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, _note)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(PREEMPTED)
+
+
 def _note(number: int, _frame: FrameType | None) -> None:
     _asked.set()
     signal.signal(number, signal.SIG_DFL)

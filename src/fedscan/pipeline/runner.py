@@ -4,12 +4,13 @@ import contextlib
 import fcntl
 import functools
 import importlib
+import io
 import json
 import os
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,6 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedscan.io.provenance import code_fingerprint
 from fedscan.pipeline.gpu_lease import lease
+from fedscan.pipeline.machine_code import require_machine_code_of_this_cpu
 from fedscan.pipeline.preemption import PREEMPTED, listening, stop_if_asked
 from fedscan.pipeline.stage import Job, Stage
 
@@ -59,13 +61,31 @@ def run(stage: Stage, work: Job, config: Mapping[str, Any]) -> None:
     Raises:
         ValueError: if it asks for a GPU and there is none.
     """
-    if stage.device is None:
-        importlib.import_module(stage.module).run(work)
-        return
-    device = functools.reduce(lambda section, key: section[key], stage.device.split("."), config)
     # The place is held before the stage's module loads torch, which looks at what is visible.
-    with lease(str(device), config["workflow"], work.report, stage.device):
+    with on_device(stage.device, config, work.report):
         importlib.import_module(stage.module).run(work)
+
+
+def on_device(
+    key: str | None, config: Mapping[str, Any], report: Callable[[str], None]
+) -> contextlib.AbstractContextManager[object]:
+    """Hold a place on a GPU if a key of the configuration asks for one.
+
+    Args:
+        key: dotted, e.g. 'training.device'; None: nothing asks.
+        config: the whole configuration, as JSON-like data.
+        report: told what is waited for.
+
+    Returns:
+        To be entered before CUDA is used.
+
+    Raises:
+        ValueError: if it asks for a GPU and there is none.
+    """
+    if key is None:
+        return contextlib.nullcontext()
+    value = functools.reduce(lambda section, name: section[name], key.split("."), config)
+    return lease(str(value), config["workflow"], report, key)
 
 
 def _place(files: str | Iterable[str]) -> Path:
@@ -85,10 +105,23 @@ class Log:
 
     def __call__(self, text: str) -> None:
         """Write one line, flushed, so that the log can be followed."""
-        self._stream.write(f"{time.strftime('%H:%M:%S')} {text}\n")
-        self._stream.flush()
+        self.detail(text)
         if self._echo and self._bar is None:
             print(text, file=sys.stderr)
+
+    def detail(self, text: str) -> None:
+        """Write to the log file only.
+
+        Raises:
+            OSError: names the log, where it is a file.
+        """
+        try:
+            self._stream.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+            self._stream.flush()
+        except OSError as error:
+            name = getattr(self._stream, "name", "")
+            reason = f"the log {name} could not be written: {error.strerror}"
+            raise OSError(error.errno, reason) from None
 
     def advance(self, title: str, done: int, total: int, status: str) -> None:
         """Show ``done`` of ``total`` with a short status on the live bar."""
@@ -117,17 +150,19 @@ def job(log: str | os.PathLike[str], echo: bool = False) -> Iterator[Log]:
     with _opened(log) as stream, _live_bar() as bar, listening():
         report = Log(stream, bar, echo)
         try:
+            require_machine_code_of_this_cpu()
             yield report
         except SystemExit as leaving:
             if leaving.code == PREEMPTED:
                 report("SIGTERM: stopped after a checkpoint; the next start continues there")
             raise
         except (ValueError, OSError) as error:
-            report(traceback.format_exc())
+            with contextlib.suppress(OSError):  # it may be the log that cannot be written
+                report.detail(traceback.format_exc())
             print(f"fedscan: error: {error} (details: {log})", file=sys.stderr)
             raise SystemExit(1) from None
         except BaseException:
-            report(traceback.format_exc())
+            report.detail(traceback.format_exc())
             raise
 
 
@@ -155,7 +190,9 @@ def refuse_future(files: Iterable[str]) -> None:
 def _opened(log: str | os.PathLike[str]) -> TextIO:
     try:
         Path(log).parent.mkdir(parents=True, exist_ok=True)
-        return open(log, "w", encoding="utf-8")
+        # Unbuffered: what a full disk does not take would be written once more when it is closed.
+        raw = open(log, "wb", buffering=0)  # noqa: SIM115 - closed with the stream around it
+        return io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
     except OSError as error:
         print(f"fedscan: error: the log cannot be written: {error}", file=sys.stderr)
         raise SystemExit(1) from None

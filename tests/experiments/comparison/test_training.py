@@ -156,7 +156,7 @@ def test_a_checkpoint_of_another_configuration_is_not_continued(prepared, tmp_pa
 def test_a_model_in_a_checkpoints_place_is_not_continued(prepared, tmp_path):
     tiny.train(tiny.settings() | {"keep_final_model": True}, prepared, tmp_path / "a")
     (tmp_path / "b/checkpoints").mkdir(parents=True)
-    shutil.copy(tmp_path / "a/job/models/-.safetensors", tmp_path / "b/checkpoints")
+    shutil.copy(tmp_path / "a/job/models/none.safetensors", tmp_path / "b/checkpoints")
     lines = []
 
     def report(*words):
@@ -165,7 +165,7 @@ def test_a_model_in_a_checkpoints_place_is_not_continued(prepared, tmp_path):
     report.advance = tiny.silent.advance
     tiny.train(tiny.settings(), prepared, tmp_path / "b", report)
     folder = tmp_path / "b/job"
-    assert any(line.startswith("starting over: -.safetensors is not a run's") for line in lines)
+    assert any(line.startswith("starting over: none.safetensors is not a run's") for line in lines)
     for table in JOB_TABLES:
         found = parquet.read(f"{folder}/{table.name}.parquet", table).to_pylist()
         assert found == parquet.read(tmp_path / f"a/job/{table.name}.parquet", table).to_pylist()
@@ -281,7 +281,7 @@ def test_hive_readers_see_the_keys_of_the_path(prepared, tmp_path):
 def test_final_model_has_mamba_ssms_names(prepared, tmp_path):
     job = tiny.settings() | {"keep_final_model": True}
     tiny.train(job, prepared, tmp_path)
-    arrays, facts = checkpoints.load(Path(tmp_path, "job/models/-.safetensors"))
+    arrays, facts = checkpoints.load(Path(tmp_path, "job/models/none.safetensors"))
     assert "backbone.layers.0.mixer.A_log" in arrays
     assert facts["round"] == 4
     assert facts["d_model"] == 16

@@ -21,6 +21,7 @@ from fedscan.experiments.merging.checks import checks as merging_checks
 from fedscan.experiments.merging.grid import merges as plan_merges
 from fedscan.experiments.registry import tables
 from fedscan.io import checkpoints, parquet
+from fedscan.labels import value_file
 from fedscan.pipeline.kept_rows import KeptRows
 from fedscan.pipeline.model_files import read_base, read_model
 from fedscan.problems import fine_tuning
@@ -111,7 +112,7 @@ def test_the_best_federated_model_becomes_a_base(tmp_path, prepared):
     assert facts["val_ppl_last10"] == runs.loc[best, "val_ppl_last10"]
     shape, params = read_base(tmp_path / "base")
     assert shape.chunk_size == federated_tiny.MODEL["chunk_size"]
-    arrays, _ = checkpoints.load(folder / "models" / f"{best}.safetensors")
+    arrays, _ = checkpoints.load(folder / "models" / value_file(best))
     assert all(np.array_equal(arrays[name], tensor.numpy()) for name, tensor in params.items())
     # A written base is a checkpoint like any other, unless it cannot read the tokens.
     again = {**base, "origin": str(tmp_path / "base")}
@@ -121,7 +122,7 @@ def test_the_best_federated_model_becomes_a_base(tmp_path, prepared):
     gpt2 = {**again, "tokenizer": {"name": "gpt2", "gpt2": {"folder": None}}}
     with pytest.raises(ValueError, match="its embedding has 264 rows; tokenizer 'gpt2' needs"):
         jobs.run(merging_base, gpt2, tmp_path / "x")
-    (folder / "models" / f"{best}.safetensors").unlink()
+    (folder / "models" / value_file(best)).unlink()
     with pytest.raises(ValueError, match="no such model; set workflow.keep_final_model"):
         jobs.run(merging_base, base, tmp_path / "base", results=tmp_path)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedscan import declared
 from fedscan.experiments.students import bounds as student_bounds
 from fedscan.experiments.students import summary as student_tables
 from fedscan.experiments.students import training as students
@@ -235,12 +236,15 @@ def test_a_hyperparameter_called_mu_does_not_make_an_algorithm_fedprox(
 ):
     shutil.copytree(finished / "teachers", tmp_path / "teachers")
     monkeypatch.setitem(ALGORITHMS, "damped", damped)
+    own = declared.algorithms()["fedavg"]._replace(local_bound=None, server_bound=None)
+    found = {**declared.algorithms(), "damped": own}
+    monkeypatch.setattr(student_bounds, "algorithms", lambda: found)
     run = next(r for r in CELLS[CORE] if r.algorithm == "fedprox")
     run = run._replace(algorithm="damped", value="mu=1", hyperparameters=(("mu", 1.0),))
     train(tmp_path, settings(CORE, [run], codes={"damped": "c"}))
     row = frame(tmp_path, CORE, "student_runs").iloc[0]
     assert row["local_phase"] == "generic"
-    # And nothing is certified of an algorithm that no theory here knows.
+    # And nothing is certified of an algorithm that names no bound.
     rounds = frame(tmp_path, CORE, "student_rounds")
     assert rounds[["local_bound", "server_bound"]].isna().all().all()
     # Its own rule: half the gradient moves half as far in the first steps, or less.

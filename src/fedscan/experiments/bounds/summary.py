@@ -68,7 +68,7 @@ def run(job: Job) -> None:
     write_numbers(table, folder, provenance)
     atomic.write_text(folder / "summary.txt", bounds_summary(table))
     for name, draw in figures(found, learners, teachers, table).items():
-        save_figure(draw(), folder / name)
+        save_figure(draw, folder / name)
 
 
 def _evaluated(shapes: Mapping[str, Mapping[str, Any]], folder: Path) -> Evaluated:

@@ -46,7 +46,7 @@ def run(job: Job) -> None:
     table = numbers_table(numbers, {})
     write_numbers(table, folder, provenance)
     for name, draw in figures(table, joined).items():
-        save_figure(draw(), folder / name)
+        save_figure(draw, folder / name)
 
 
 def _quantities(runs: list[grid.Run], federated: Path) -> pd.DataFrame:

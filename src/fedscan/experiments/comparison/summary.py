@@ -68,7 +68,7 @@ def run(job: Job) -> None:
     atomic.write_text(folder / "comparison.txt", text)
     job.report(text)
     for name, draw in figures(table, all_rounds, settings["analysis"], settings["paper"]).items():
-        save_figure(draw(), folder / name)
+        save_figure(draw, folder / name)
 
 
 def _collected(

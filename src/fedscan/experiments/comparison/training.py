@@ -25,7 +25,7 @@ from fedscan.federated.recorded_phase import RecordedPhase
 from fedscan.io import checkpoints
 from fedscan.io.digests import arrays_sha256
 from fedscan.io.provenance import config_hash, versions
-from fedscan.labels import value_label
+from fedscan.labels import value_file, value_label
 from fedscan.models.backbones import BACKBONES
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
@@ -153,7 +153,7 @@ class _Bench:
 def _train(one: _Run, job: Job) -> run_rows.Rows:
     """Train one value from its checkpoint, if there is a valid one, to the end."""
     bench, training, algorithm = one.bench, one.bench.training, one.algorithm
-    path = job.scratch / f"{one.value}.safetensors"
+    path = job.scratch / value_file(one.value)
     problem = one.problem()
     state, record = run_state.restore(
         path, problem, algorithm, one.identity, job.report, run_rows.Record
@@ -178,7 +178,7 @@ def _train(one: _Run, job: Job) -> run_rows.Rows:
     if bench.settings["keep_final_model"]:
         arrays = run_state.to_arrays(state.params)
         facts = {**bench.architecture._asdict(), "round": state.round_index, **one.identity}
-        checkpoints.save(job.folder / "models" / f"{one.value}.safetensors", arrays, facts)
+        checkpoints.save(job.folder / "models" / value_file(one.value), arrays, facts)
     facts = {
         "parameters": sum(tensor.numel() for tensor in problem.model.parameters()),
         "kernels": training["kernels"],

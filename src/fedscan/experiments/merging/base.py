@@ -13,6 +13,7 @@ from fedscan.experiments.merging.tables import MERGING_BASE
 from fedscan.io import checkpoints, parquet
 from fedscan.io.digests import file_sha256
 from fedscan.io.provenance import versions
+from fedscan.labels import value_file
 from fedscan.models.language_model import Architecture
 from fedscan.models.pretrained import parameters
 from fedscan.params.algebra import Params
@@ -81,7 +82,7 @@ def _best_federated(jobs: Sequence[str], folder: Path, precision: str) -> Base:
         raise ValueError(f"{folder}: no completed run whose model could be a base for merging")
     # Equal perplexities: the first path, then the first value.
     perplexity, path, value = min(found)
-    file = folder / path / "models" / f"{value}.safetensors"
+    file = folder / path / "models" / value_file(value)
     if not file.is_file():
         raise ValueError(
             f"{file}: no such model; set workflow.keep_final_model and delete {folder / path} to"

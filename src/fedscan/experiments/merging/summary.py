@@ -70,7 +70,7 @@ def run(job: Job) -> None:
     atomic.write_text(folder / "summary.txt", text)
     job.report(text)
     for name, draw in figures(found).items():
-        save_figure(draw(), folder / name)
+        save_figure(draw, folder / name)
 
 
 def _numbers(found: Merged, remark: str) -> pd.DataFrame:

@@ -49,4 +49,4 @@ def run(job: Job) -> None:
     total = table[(table["table"] == "checks") & (table["row"] == "all")]
     atomic.write_text(folder / "summary.txt", numbers_text(pd.concat([total, shown])))
     for name, draw in figures(found, tail).items():
-        save_figure(draw(), folder / name)
+        save_figure(draw, folder / name)
