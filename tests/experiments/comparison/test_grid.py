@@ -113,7 +113,5 @@ def test_planning_needs_no_torch_and_little_time():
 
 
 def test_no_file_of_a_value_begins_with_a_dash():
-    names = [
-        grid.value_file(grid.value_label(h)) for h in ({}, {"mu": 0.001}, {"a": 1, "b": "two"})
-    ]
+    names = [value_file(grid.value_label(h)) for h in ({}, {"mu": 0.001}, {"a": 1, "b": "two"})]
     assert names == ["none.safetensors", "mu=0.001.safetensors", "a=1,b=two.safetensors"]

@@ -1,29 +1,28 @@
-"""Stages tokens and partition: counts, provenance, same bytes, errors."""
+"""From records to packed sequences: counts, drops, copies, interruptions."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from fedscan.data.sources import huggingface
-from fedscan.experiments.corpus import partition, tokens
+from fedscan.experiments.corpus import tokens
 from fedscan.experiments.corpus.sequences import read_clients, sequence_table, to_matrix
-from fedscan.experiments.registry import tables
 from fedscan.io import checkpoints, parquet
 from tests import jobs
 from tests.experiments import tiny
-
-TABLES = tables()
-
-
-def digest(folder):
-    return {
-        str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()
-    }
+from tests.experiments.corpus.made import (
+    TABLES,
+    digest,
+    documents_of,
+    hub_folder,
+    hub_records,
+    hub_settings,
+    local_settings,
+    shared_text,
+)
 
 
 def test_same_configuration_same_bytes_anywhere(tmp_path):
@@ -53,20 +52,6 @@ def test_manifest_has_every_count(prepared):
     assert manifest["files_left_out"] == 0
 
 
-def test_partition_table_matches_the_sequences(prepared):
-    table = parquet.read_frame(Path(prepared, "partition.parquet"), TABLES["partition"])
-    assert table["count"].sum() == 80
-    for split in ("train", "validation"):
-        held = parquet.read(Path(prepared, f"{split}.parquet"), TABLES["sequences"]).to_pandas()
-        counts = held.groupby(["client", "domain"]).size().to_dict()
-        rows = table[table["split"] == split]
-        assert counts == {
-            (r.client, r.domain): r.count_
-            for r in rows.rename(columns={"count": "count_"}).itertuples()
-        }
-        assert not held.duplicated(["domain", "sequence"]).any()
-
-
 def test_parquet_is_readable_by_others_and_holds_uint16(prepared):
     schema = pq.read_schema(Path(prepared, "train.parquet"))
     assert str(schema.field("input_ids").type) == "list<element: uint16>"
@@ -78,12 +63,6 @@ def test_seed_changes_the_text_and_only_the_seed(tmp_path):
     jobs.run(tokens, other, tmp_path / "b")
     a, b = (json.loads((tmp_path / n / "manifest.json").read_text()) for n in "ab")
     assert a["domains"]["arxiv"]["train_sha256"] != b["domains"]["arxiv"]["train_sha256"]
-
-
-def local_settings(paths, **partition_keys):
-    data = tiny.DATA | {"source": "local", "local": {"paths": paths}}
-    sizes = tiny.TOKENS["partition"] | partition_keys
-    return tiny.TOKENS | {"data": data, "partition": sizes}
 
 
 def test_local_files_drops_counted_by_reason(tmp_path):
@@ -106,33 +85,6 @@ def test_local_files_drops_counted_by_reason(tmp_path):
     assert json.loads(manifest)["files"] == [{"bytes": file.stat().st_size, "name": "text.jsonl"}]
     assert str(tmp_path) not in manifest
     assert str(tmp_path).encode() not in b"".join(digest(tmp_path / "out").values())
-
-
-def shared_text(folder, count=40):
-    """Documents of their own, as many that stand in both domains, and a hidden copy of all."""
-    rows = [
-        {"text": text, "meta": {"redpajama_set_name": name}}
-        for i in range(count)
-        for name in ("RedPajamaArXiv", "RedPajamaGithub")
-        for text in (f"{name} {i} own words " * 4, f"shared {i} words of text " * 4)
-    ]
-    (folder / ".ipynb_checkpoints").mkdir(parents=True)
-    for name in ("a.jsonl", ".ipynb_checkpoints/a-checkpoint.jsonl"):
-        (folder / name).write_text("\n".join(json.dumps(row) for row in rows))
-    return str(folder)
-
-
-def documents_of(folder):
-    """Split -> texts that training or validation sequences were cut from, per domain."""
-    ids = {
-        (domain, split): to_matrix(
-            parquet.read(Path(folder, f"domain={domain}/{split}.parquet"), TABLES["tokens"]), folder
-        ).ravel()
-        for domain in ("arxiv", "github")
-        for split in ("train", "validation")
-    }
-    texts = {key: "".join(map(chr, found)).split(chr(256))[1:-1] for key, found in ids.items()}
-    return {key: set(found) for key, found in texts.items()}
 
 
 @pytest.mark.parametrize("rule", ["drop", "keep"])
@@ -187,62 +139,6 @@ def test_sequences_are_validated_on_load(tmp_path):
         read_clients(path, 2, 301)
     with pytest.raises(ValueError, match="no sequences"):
         to_matrix(table.slice(0, 0), path)
-
-
-def test_a_damaged_token_table_stops_the_partition(prepared, tmp_path):
-    shutil.copytree(Path(prepared, "../tokens"), tmp_path / "tokens")
-    file = tmp_path / "tokens/domain=arxiv/train.parquet"
-    file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(ValueError, match="not a whole Parquet file"):
-        jobs.run(partition, tiny.PARTITION, tmp_path / "out", tokens=tmp_path / "tokens")
-
-
-@pytest.mark.parametrize("text", ['{"domains', "{}", '{"domains": {"arxiv": 3}}', "[]"])
-def test_a_damaged_manifest_is_named(prepared, tmp_path, text):
-    shutil.copytree(Path(prepared, "../tokens"), tmp_path / "tokens")
-    (tmp_path / "tokens/manifest.json").write_text(text)
-    with pytest.raises(ValueError, match=r"manifest\.json: damaged"):
-        jobs.run(partition, tiny.PARTITION, tmp_path / "out", tokens=tmp_path / "tokens")
-
-
-def test_a_token_table_shorter_than_the_manifest_says_is_named(prepared, tmp_path):
-    shutil.copytree(Path(prepared, "../tokens"), tmp_path / "tokens")
-    folder = tmp_path / "tokens/domain=arxiv"
-    shutil.copy(folder / "validation.parquet", folder / "train.parquet")
-    with pytest.raises(
-        ValueError, match=r"domain=arxiv/train\.parquet: \d+ sequences, and clients"
-    ):
-        jobs.run(partition, tiny.PARTITION, tmp_path / "out", tokens=tmp_path / "tokens")
-
-
-def hub_folder(folder, records, shards=3):
-    """A folder laid out like a dataset of the hub: Parquet shards below data/."""
-    (folder / "data").mkdir(parents=True)
-    for shard in range(shards):
-        rows = records[shard::shards]
-        name = folder / f"data/train-{shard:05d}-of-{shards:05d}.parquet"
-        pq.write_table(pa.Table.from_pylist(rows), name, row_group_size=100)
-    return str(folder)
-
-
-def hub_settings(repo):
-    data = tiny.DATA | {
-        "source": "huggingface",
-        "huggingface": {"repo": repo, "revision": None, "split": "train", "retries": 0},
-    }
-    return tiny.TOKENS | {"data": data}
-
-
-def hub_records(count=900):
-    names = ["RedPajamaArXiv", "RedPajamaGithub", "RedPajamaBook"]
-    # Some texts are those of an earlier record, of another domain or the same one.
-    return [
-        {
-            "text": f"record { {7: i // 10, 8: i - 6}.get(i % 10, i) } " * 3,
-            "meta": {"redpajama_set_name": names[i % 3]},
-        }
-        for i in range(count)
-    ]
 
 
 def test_an_interrupted_preparation_goes_on_and_gives_the_same_bytes(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """Federated learners on a small dataset: rows, bounds, resuming, independence of the job."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,97 +8,21 @@ import pytest
 
 from fedscan import declared
 from fedscan.experiments.students import bounds as student_bounds
-from fedscan.experiments.students import summary as student_tables
 from fedscan.experiments.students import training as students
-from fedscan.experiments.students.grid import Cell, StudentRun, cell_path, student_runs
-from fedscan.experiments.teachers import teachers
-from fedscan.federated.algorithm import Step
+from fedscan.experiments.students.grid import StudentRun
 from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.io import atomic
-from fedscan.params.algebra import multiply
-from tests import jobs
-from tests.federated.conformance import SMALL
-
-# Every algorithm once, in miniature; the rates of a language model are too small to move a learner.
-STEPS = {"fedprox": {"mu": 0.1}, "scaffold": {"correction_scale": 0.5, "control_bound": 1.0}}
-ALL = {
-    name: {key: [value] for key, value in {**values, **STEPS.get(name, {})}.items()}
-    for name, values in SMALL.items()
-}
-FACTORS = ["fedavg", "fedprox"]
-SYNTHETIC = {
-    "d_input": [4],
-    "d_state": [4],
-    "rhos": [0.5, 0.95],
-    "federated": {
-        "rounds": 4,
-        "seeds": [0],
-        "evaluate_every": 2,
-        "subset": 32,
-        "core": {"d_input": 4, "d_state": 4, "rho": 0.5},
-        "studies": {
-            "base": {
-                "cells": "all", "clients": [4], "local_steps": [16], "partitions": ["iid"],
-                "algorithms": list(ALL), "hyperparameters": ALL,
-            },
-            "clients": {
-                "cells": "core", "clients": [2, 4], "local_steps": [16], "partitions": ["iid"],
-                "algorithms": FACTORS, "hyperparameters": ALL,
-            },
-            "local_steps": {
-                "cells": "core", "clients": [4], "local_steps": [1, 4], "partitions": ["iid"],
-                "algorithms": FACTORS, "hyperparameters": ALL,
-            },
-            "partition": {
-                "cells": "core", "clients": [4], "local_steps": [16], "partitions": ["dominant"],
-                "algorithms": FACTORS, "hyperparameters": ALL,
-            },
-        },
-    },
-}  # fmt: skip
-CELLS = student_runs(SYNTHETIC)
-
-
-def settings(cell, runs=None, **changes):
-    federated = SYNTHETIC["federated"]
-    return {
-        **cell._asdict(),
-        "runs": [list(run) for run in (CELLS[cell] if runs is None else runs)],
-        "codes": dict.fromkeys(ALL, "c"),
-        "sequence_length": 32,
-        "lr": 0.05,
-        "batch_size": 16,
-        "rerun_on_code_change": True,
-        **{name: federated[name] for name in ("rounds", "evaluate_every", "subset")},
-    } | changes
-
-
-def train(results, values, folder="students"):
-    cell = Cell(values["d_input"], values["d_state"], values["rho"])
-    path = cell_path(cell)
-    jobs.run(students, values, f"{results}/{folder}/{path}",
-             scratch=f"{results}/checkpoints/{path}",
-             teachers=f"{results}/teachers/D=4/N=4")  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    results = tmp_path_factory.mktemp("results")
-    sizes = {"train_sequences": 256, "test_sequences": 64, "burn_in": 8, "sequence_length": 32}
-    settings_ = {"d_input": 4, "d_state": 4, "rhos": [0.5, 0.95], "code": "c", **sizes}
-    jobs.run(teachers, settings_, f"{results}/teachers/D=4/N=4")
-    for cell in CELLS:
-        train(results, settings(cell))
-    cells = [list(cell) for cell in CELLS]
-    jobs.run(student_tables, {"cells": cells}, f"{results}/student_tables", results=results)
-    return results
-
-
-def frame(results, cell, table, folder="students"):
-    return pd.read_parquet(results / folder / cell_path(cell) / f"{table}.parquet")
-
-
-CORE, OTHER = Cell(4, 4, 0.5), Cell(4, 4, 0.95)
+from tests.experiments.students.made import (
+    ALL,
+    CELLS,
+    CORE,
+    OTHER,
+    contents,
+    damped,
+    frame,
+    settings,
+    train,
+)
 
 
 def test_runs_that_studies_share_are_one():
@@ -169,10 +92,6 @@ def test_runs_do_not_depend_on_what_shares_their_job(finished, tmp_path):
         pd.testing.assert_frame_equal(alone, together.reset_index(drop=True), check_exact=True)
 
 
-def contents(folder):
-    return {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*.parquet")}
-
-
 def test_a_job_killed_before_any_write_resumes_to_the_same_bytes(finished, tmp_path, monkeypatch):
     shutil.copytree(finished / "teachers", tmp_path / "teachers")
     monkeypatch.setattr(students, "CHECKPOINT_EVERY", 1)
@@ -219,16 +138,6 @@ def test_what_exists_is_kept(finished, tmp_path, monkeypatch):
     trained.clear()
     train(results, settings(OTHER, rounds=5))
     assert len(trained) == 17
-
-
-def damped(*, mu):
-    """A stranger's algorithm: its hyperparameter has FedProx's name, its local rule has not."""
-
-    def local_gradient(grad_fn, params, batch, context):
-        loss, gradient = grad_fn(params, batch)
-        return Step(loss, multiply(gradient, 1 / (1 + mu)))
-
-    return ALGORITHMS["fedavg"]()._replace(name="damped", local_gradient=local_gradient)
 
 
 def test_a_hyperparameter_called_mu_does_not_make_an_algorithm_fedprox(
@@ -283,19 +192,3 @@ def test_a_violation_is_counted_and_stored(finished, tmp_path, monkeypatch):
     assert set(stored["check"]) == {
         "local displacement <= local_bound", "server displacement <= server_bound",
     }  # fmt: skip
-
-
-def test_tables_and_figures(finished):
-    folder = finished / "student_tables"
-    numbers = pd.read_parquet(folder / "numbers.parquet")
-    total = numbers.query("table == 'checks' and row == 'all'").set_index("quantity")["value"]
-    assert total["runs"] == sum(map(len, CELLS.values()))
-    assert total["violations"] == 0
-    assert total["gradient_and_displacement_checks"] == total["runs"] * (2 * 3 + 4)
-    exponent = numbers.query("row == 'reference radius in E'").iloc[0]
-    assert exponent["value"] == pytest.approx(1.0)
-    assert exponent["paper"] == 1.0
-    tv = numbers.query("table == 'figure8b' and row == 'K=4 iid sequence'").iloc[0]
-    assert 0 < tv["value"] <= 0.75**2
-    assert len(list(folder.glob("*.png"))) == 6
-    assert "figure6a" in (folder / "summary.txt").read_text()

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from fedscan.experiments.bounds.tables import CHECKPOINTS, LEARNERS
-from fedscan.experiments.comparison.rows import Timer, perplexity
 from fedscan.experiments.teachers.datasets import Dataset, read_datasets
 from fedscan.io import checkpoints
 from fedscan.io.provenance import digest, versions
 from fedscan.labels import label
+from fedscan.measure.perplexity import perplexity
 from fedscan.models.selective_ssm import cpu
 from fedscan.models.selective_ssm.denormals import flushed_denormals
 from fedscan.models.selective_ssm.layout import Shape, blocks
 from fedscan.models.selective_ssm.stability import certify
 from fedscan.pipeline.kept_rows import KeptRows, Rows
 from fedscan.pipeline.stage import Job
+from fedscan.pipeline.timer import Timer
 from fedscan.problems.learner import epoch_batches, initial_params
 
 TABLES = (LEARNERS, CHECKPOINTS)

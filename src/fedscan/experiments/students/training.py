@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from fedscan.experiments.comparison.rows import Timer
 from fedscan.experiments.students.bounds import Schedule, Theorem, reference, theorem
 from fedscan.experiments.students.grid import StudentRun
 from fedscan.experiments.students.rows import Bench, StudentRecord
@@ -27,6 +26,7 @@ from fedscan.pipeline.kept_rows import KeptRows, Rows
 from fedscan.pipeline.keys import without
 from fedscan.pipeline.stage import Job
 from fedscan.pipeline.tables import VIOLATIONS
+from fedscan.pipeline.timer import Timer
 from fedscan.pipeline.violations import Violations
 from fedscan.problems.teacher_student import (
     TeacherStudentProblem,
