@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -128,7 +129,9 @@ def test_the_list_of_contents_names_every_figure_of_the_code():
     assert listed["practice"] == set(practice_figures.figures(frame, frame))
     assert listed["student_tables"] == set(student_figures.figures(None, None))
     assert listed["merging/tables"] == set(merging_figures.figures(None))
-    assert listed["bounds"] == set(bound_figures.figures(None, None, None, None))
+    assert listed["bounds"] == set(
+        bound_figures.figures(SimpleNamespace(points=None, gradients=None), *[None] * 3)
+    )
     assert len(anchors) == len(set(anchors))
 
 

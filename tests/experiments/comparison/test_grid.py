@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedscan.config import files as config_files
 from fedscan.experiments.comparison import grid
-from fedscan.labels import axis_label, label
+from fedscan.labels import axis_label, label, value_file
 
 
 def studies(*files):
