@@ -11,10 +11,12 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from fedscan.analysis.style import CHANGE_MAP, LOOKS, NAMES, nothing_to_show, token_word
 from fedscan.experiments.comparison.curves import validation_curves
 from fedscan.experiments.comparison.selection import BASELINE, CONFIGURATION
+from fedscan.models.backbones import BACKBONES
 
 # Numbers are written into the cells of a heat map up to this many rows.
 WRITTEN = 24
-SSM_SHARE_ORDER = ("mamba2", "hybrid75", "hybrid50", "hybrid50alt", "hybrid25", "attn0")
+# Of twelve layers: every share of the paper is a whole number of them. Ties keep their order.
+SSM_SHARE_ORDER = sorted(BACKBONES, key=lambda name: len(BACKBONES[name](12)))
 
 
 def change_heat_map(comparison: pd.DataFrame) -> Figure:
