@@ -136,8 +136,8 @@ def unused_hyperparameter(project):
 def edit_fedprox(project):
     project.edit(
         "src/fedscan/federated/algorithms/fedprox.py",
-        "global_params), mu)",
-        "global_params), 2 * mu)",
+        "global_params), self.mu)",
+        "global_params), 2 * self.mu)",
     )
 
 
