@@ -10,11 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from fedscan.experiments.bounds import learners
+from fedscan.experiments.merging import specialists
 from fedscan.experiments.students import training as students
 from fedscan.experiments.teachers import teachers
 from fedscan.io import atomic
 from tests import jobs
 from tests.experiments import tiny
+from tests.experiments.bounds import made as made_bounds
+from tests.experiments.merging import made as made_merging
+from tests.experiments.merging import tiny as merging_tiny
 from tests.experiments.students import test_training as test_students
 from tests.federated.conformance import SMALL
 
@@ -85,3 +90,60 @@ def test_a_student_killed_at_any_write_ends_with_the_same_bytes(
     assert (
         try_every_write(train, folder, monkeypatch) == 3 + 3
     )  # a checkpoint a round, three tables
+
+
+def test_learners_killed_at_any_write_end_with_the_same_bytes(
+    written_teachers, tmp_path, monkeypatch
+):
+    values = made_bounds.LEARNERS | {"seeds": [0]}
+    settings = made_bounds.SHARED | {"learners": values, "code": "c", "rerun_on_code_change": True}
+    folder = tmp_path / "learners"
+
+    def train():
+        scratch = folder / "checkpoints"
+        jobs.run(learners, settings, folder / "job", scratch=scratch, teachers=written_teachers)
+
+    # A checkpoint per ten updates, two tables.
+    assert try_every_write(train, folder, monkeypatch) == 2 + 2
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    root = tmp_path_factory.mktemp("results") / "merging"
+    merging_tiny.prepare(root)
+    for task in merging_tiny.TASKS:
+        merging_tiny.tune(root, task, specialists)
+    return root
+
+
+def unfinished(root):
+    shutil.rmtree(root / "checkpoints", ignore_errors=True)
+
+
+@pytest.mark.parametrize("stage", ["accuracy", "merges"])
+def test_sweeps_killed_at_any_write_end_with_the_same_bytes(tuned, tmp_path, monkeypatch, stage):
+    folder = tmp_path / "results" / "merging"
+    shutil.copytree(tuned, folder)
+    unfinished(folder)
+    # Few models: every one is evaluated again after each death.
+    fewer = {"mus": [0.0], "checkpoint_epochs": [3]}
+    run = {
+        "accuracy": lambda: made_merging.evaluate(folder, **fewer),
+        "merges": lambda: made_merging.merge(folder, **fewer),
+    }[stage]
+    # A row file per model and, at the end, the tables; the base's four merges and its task vectors.
+    writes = try_every_write(run, folder, monkeypatch)
+    assert writes == {"accuracy": 3 + 1, "merges": 5 + 3}[stage]
+
+
+def test_specialists_killed_at_any_write_end_with_the_same_bytes(tuned, tmp_path, monkeypatch):
+    folder = tmp_path / "results" / "merging"
+    shutil.copytree(tuned, folder)
+    shutil.rmtree(merging_tiny.specialist_folder(folder, "trec"))
+    unfinished(folder)
+
+    def train():
+        merging_tiny.tune(folder, "trec", specialists, mus=[0.0])
+
+    # Three epochs, a checkpoint each; two of them keep a model; one table.
+    assert try_every_write(train, folder, monkeypatch) == 3 + 2 + 1

@@ -16,11 +16,11 @@ import pytest
 from fedscan.experiments import whole
 
 
-def fedscan(project, *arguments, check=True):
+def fedscan(project, *arguments, check=True, environment=os.environ):
     done = subprocess.run(
         [sys.executable, "-m", "fedscan.cli", *arguments],
         cwd=project.folder,
-        env=os.environ | {"COLUMNS": "200"},
+        env=environment | {"COLUMNS": "200"},
         capture_output=True,
         text=True,
         timeout=200,

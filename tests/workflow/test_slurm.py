@@ -179,9 +179,9 @@ def test_a_job_that_a_more_urgent_one_cancels_is_submitted_again(slurm, whole, p
 def test_a_failing_job_has_a_gpu_and_leaves_the_others_alone(slurm, partitioned):
     partitioned.edit(
         "src/fedscan/federated/algorithms/fedprox.py",
-        "    def local_gradient",
+        "    return fedavg()",
         '    import os\n\n    raise ValueError("GPU " + os.environ["CUDA_VISIBLE_DEVICES"])\n\n'
-        "    def local_gradient",
+        "    return fedavg()",
     )
     failing = tables("fedprox", 0)
     extra = ("--retries", "0", "--set-resources", "federated:gpu=1")

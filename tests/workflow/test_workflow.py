@@ -64,6 +64,7 @@ BOUNDS = {"bounds": 1, "check": 1, "html_report": 1}
 # The best federated model is the base of merging.
 MERGING = {"merging_base": 1, "specialists": 2, "specialist_accuracy": 1, "merges": 1, "merging": 1}
 MERGING |= {"check": 1, "html_report": 1}
+SWEEPS = {"specialist_accuracy": 1, "merges": 1, "merging": 1, "check": 1, "html_report": 1}
 DATA = {"tokens": 1, "partition": 2, "federated": TRAININGS} | DOWNSTREAM | MERGING
 STUDENTS = {"students": 2, "student_tables": 1, "check": 1, "html_report": 1}
 
@@ -135,8 +136,8 @@ def unused_hyperparameter(project):
 def edit_fedprox(project):
     project.edit(
         "src/fedscan/federated/algorithms/fedprox.py",
-        "global_params), mu)",
-        "global_params), 2 * mu)",
+        "global_params), self.mu)",
+        "global_params), 2 * self.mu)",
     )
 
 
@@ -145,7 +146,7 @@ def comment(project):
 
 
 def edit_figure(project):
-    project.edit("src/fedscan/analysis/curves.py", "alpha=0.15", "alpha=0.25")
+    project.edit("src/fedscan/experiments/comparison/curves.py", "alpha=0.15", "alpha=0.25")
 
 
 def edit_packing(project):
@@ -187,23 +188,78 @@ def add_student_seed(project):
 
 
 def edit_student_figure(project):
-    project.edit("src/fedscan/analysis/student_figures.py", "capsize=2", "capsize=3")
+    project.edit("src/fedscan/experiments/students/figures.py", "capsize=2", "capsize=3")
 
 
 def edit_bound_figure(project):
-    project.edit("src/fedscan/analysis/bound_figures.py", "ONE_IN = 8", "ONE_IN = 4")
+    project.edit("src/fedscan/experiments/bounds/figures.py", "ONE_IN = 8", "ONE_IN = 4")
 
 
 def edit_caption(project):
     project.edit(
-        "src/fedscan/report/sections.yaml", "Fixed hyperparameter", "Single hyperparameter"
+        "src/fedscan/experiments/comparison/page.yaml",
+        "Fixed hyperparameter",
+        "Single hyperparameter",
     )
 
 
 def edit_published_number(project):
+    table = "src/fedscan/experiments/comparison/published/table2.csv"
+    project.edit(table, "FedProx,0,-1,-17.0", "FedProx,0,-1,-17.1")
+
+
+def edit_meaning_in_a_merging_table(project):
     project.edit(
-        "src/fedscan/analysis/paper/table2.csv", "FedProx,0,-1,-17.0", "FedProx,0,-1,-17.1"
+        "src/fedscan/experiments/merging/merge_tables.py", "share of entries TIES keeps", "kept"
     )
+
+
+def add_column_to_a_merging_table(project):
+    project.edit(
+        "src/fedscan/experiments/merging/merge_tables.py",
+        "MERGE_KEYS = (\n",
+        'MERGE_KEYS = (\n    Column("place", TEXT, "-", "a new column"),\n',
+    )
+
+
+def edit_log_format(project):
+    project.edit("src/fedscan/pipeline/runner.py", "%H:%M:%S", "%H:%M")
+
+
+def edit_words_of_waiting(project):
+    project.edit("src/fedscan/pipeline/gpu_lease.py", "waiting for", "queueing for")
+
+
+def edit_progress_line(project):
+    project.edit("src/fedscan/experiments/comparison/rows.py", "train ppl", "training ppl")
+
+
+def edit_mamba2(project):
+    project.edit("src/fedscan/models/mamba2.py", "EPS = 1e-5", "EPS = 1.5e-5")
+
+
+def edit_summary_of_bounds(project):
+    project.edit("src/fedscan/experiments/bounds/text.py", "checks", "comparisons")
+
+
+def edit_label(project):
+    project.edit(
+        "src/fedscan/federated/algorithms/fedprox.py", '"label": "FedProx"', '"label": "Prox"'
+    )
+
+
+def edit_expectation(project):
+    project.edit(
+        "src/fedscan/federated/algorithms/fedprox.py", '"expectation": (-1, -1)',
+        '"expectation": (-1, 0)',
+    )  # fmt: skip
+
+
+def edit_bound_of_an_algorithm(project):
+    project.edit(
+        "src/fedscan/federated/algorithms/fedprox.py", '"server_bound": "mean_update"',
+        '"server_bound": None',
+    )  # fmt: skip
 
 
 def test_numbers_of_the_command_line_are_numbers(finished):
@@ -256,7 +312,17 @@ def similar_percent(project):
         (edit_bound_figure, {"bounds": 1, "html_report": 1}),
         (edit_caption, {"html_report": 1}),
         (similar_percent, DOWNSTREAM),
-        (edit_published_number, DOWNSTREAM | {"bounds": 1, "merging": 1}),
+        (edit_published_number, DOWNSTREAM),
+        (edit_meaning_in_a_merging_table, SWEEPS),
+        (add_column_to_a_merging_table, SWEEPS),
+        (edit_log_format, {}),
+        (edit_words_of_waiting, {}),
+        (edit_progress_line, {"federated": TRAININGS} | DOWNSTREAM | MERGING),
+        (edit_mamba2, {"federated": TRAININGS} | DOWNSTREAM | MERGING),
+        (edit_summary_of_bounds, {"bounds": 1, "html_report": 1}),
+        (edit_label, DOWNSTREAM | {"student_tables": 1}),
+        (edit_expectation, DOWNSTREAM | {"student_tables": 1}),
+        (edit_bound_of_an_algorithm, STUDENTS),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )  # fmt: skip

@@ -55,7 +55,7 @@ def collect(
     max_tokens_per_document: int,
     tokens_per_domain: int,
     start: Collected,
-    on_position: Callable[[Position, Collected], None] = lambda position, collected: None,
+    on_position: Callable[[Position, Collected], None] = lambda _position, _collected: None,
     *,
     drop_duplicates: bool = True,
 ) -> Collected:

@@ -41,12 +41,10 @@ class QuadraticProblem:
 
     def batches(self, client: int, round_index: int) -> list[int]:
         """Return the client's index once per step: every step sees the whole objective."""
-        del round_index
         return [client] * self.local_steps
 
     def gradient(self, params: Params, batch: Any, scale: float | Tensor) -> tuple[Tensor, Params]:
         """Return value and gradient of client ``batch``."""
-        del scale
         offset = params["w"] - self._optima[batch]
         slope = self._matrices[batch] @ offset
         return offset @ slope / 2, {"w": slope}

@@ -143,7 +143,6 @@ class TeacherStudentProblem:
         self, params: Params, batch: np.ndarray, scale: float | Tensor
     ) -> tuple[Tensor, Params]:
         """Return loss and gradient at ``params`` by the compiled kernel."""
-        del scale
         loss, found = cpu.gradient(to_vector(params), batch, self.shape)
         return torch.tensor(loss, dtype=torch.float64), to_params(found, self.shape)
 

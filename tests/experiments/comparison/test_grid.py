@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedscan.config import files as config_files
 from fedscan.experiments.comparison import grid
-from fedscan.labels import axis_label, label, value_file
+from fedscan.labels import axis_label, label, value_file, value_label
 
 
 def studies(*files):
@@ -113,5 +113,5 @@ def test_planning_needs_no_torch_and_little_time():
 
 
 def test_no_file_of_a_value_begins_with_a_dash():
-    names = [value_file(grid.value_label(h)) for h in ({}, {"mu": 0.001}, {"a": 1, "b": "two"})]
+    names = [value_file(value_label(h)) for h in ({}, {"mu": 0.001}, {"a": 1, "b": "two"})]
     assert names == ["none.safetensors", "mu=0.001.safetensors", "a=1,b=two.safetensors"]

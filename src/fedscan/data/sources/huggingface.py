@@ -19,8 +19,8 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 
 
 def records(
-    domains: Sequence[str],
-    seed: int,
+    _domains: Sequence[str],
+    _seed: int,
     position: Any = None,
     *,
     repo: str,
@@ -35,8 +35,6 @@ def records(
     that none is yielded twice.
 
     Args:
-        domains: ignored; a record names its domain.
-        seed: ignored; the order is the dataset's.
         position: (state of the stream, records before it) of an earlier ``Position``, None for
             the beginning.
         repo: namespace/name on the hub, or a folder laid out like a dataset.
@@ -51,7 +49,6 @@ def records(
     Raises:
         ValueError: if the dataset cannot be had, or keeps breaking.
     """
-    del domains, seed
     state, before = position or (None, 0)
     since, failures = 0, 0
     while True:

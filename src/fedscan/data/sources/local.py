@@ -19,14 +19,11 @@ __all__ = ["SUFFIXES", "expanded", "find_files", "records", "search"]
 
 
 def records(
-    domains: Sequence[str], seed: int, position: object = None, *, paths: Sequence[str]
+    _domains: Sequence[str], _seed: int, _position: object = None, *, paths: Sequence[str]
 ) -> Iterator[Record]:
     """Yield the records of all files, in sorted file order.
 
     Args:
-        domains: ignored; a record names its domain.
-        seed: ignored; the order is that of the files.
-        position: ignored; reading starts at the first file.
         paths: files, folders (searched recursively) or globs.
 
     Yields:
@@ -36,7 +33,6 @@ def records(
         ValueError: for a path without files, a damaged file or a record outside the schema; the
             message names file and line or row.
     """
-    del domains, seed, position
     for file in find_files(paths):
         yield from _parquet(file) if file.suffix == ".parquet" else _lines(file)
 

@@ -7,18 +7,18 @@ from fedscan.data.records import KEPT, Record
 from fedscan.data.synthetic_text import document
 
 
-def records(domains: Sequence[str], seed: int, position: object = None) -> Iterator[Record]:
+def records(domains: Sequence[str], seed: int, _position: object = None) -> Iterator[Record]:
     """Yield synthetic documents, one of each domain in turn; the reader stops when it has enough.
+
+    A position is of no use: documents are made faster than they could be skipped.
 
     Args:
         domains: domains wanted.
         seed: root seed of the data.
-        position: ignored; documents are made faster than they could be skipped.
 
     Yields:
         Records without end.
     """
-    del position
     for index in itertools.count():
         for domain in domains:
             yield Record(domain, document(domain, seed, index), KEPT, f"{domain} {index}")
