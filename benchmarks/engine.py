@@ -16,7 +16,7 @@ from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.measure.drift import drift
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
-from fedscan.pipeline.runner import keep_freed_memory
+from fedscan.pipeline.machine import keep_freed_memory
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 
 TOKENS, RANK, CLIENTS, ROUNDS = 20, 5, 4, 30

@@ -36,6 +36,15 @@ def silent(*_):
 silent.advance = silent
 
 
+def run(stage, settings, root, folder, **inputs):
+    """Run a stage as the workflow does; the benchmark's folder is results/merging."""
+    from fedscan.pipeline.stage import Job
+
+    stage.run(
+        Job(settings, inputs, root.parent, root / folder, root / "unfinished", silent, silent)
+    )
+
+
 def checkpoint(folder, small):
     """config.json and pytorch_model.bin as on the hub; values from the initialiser."""
     import torch
@@ -60,19 +69,21 @@ def task_data(root, _small):
     from fedscan.experiments.merging import tasks as task_data
 
     for task in TASKS:
-        file = root / f"{task}.jsonl"
+        files = {split: root / f"{task}-{split}.jsonl" for split in ("train", "evaluation")}
         word = {"ag_news": "World", "imdb": "positive"}[task]
-        # Texts that are cut: every sequence has the paper's 256 tokens.
-        rows = [{"text": f"{index} " + "word " * 400, "label": word} for index in range(8)]
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        for split, file in files.items():
+            # Texts that are cut: every sequence has the paper's 256 tokens.
+            texts = [f"{split} {index} " + "word " * 400 for index in range(8)]
+            rows = [{"text": text, "label": word} for text in texts]
+            file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         for subset, split, cap in (("evaluation", "evaluation", 4), ("train_0", "train", 8)):
             settings = {
                 "task": task, "split": split, "seed": 0, "cap": cap, "source": "local",
-                "own": {task: {"train": str(file), "evaluation": str(file)}},
+                "own": {task: {split: str(file) for split, file in files.items()}},
                 "max_tokens": 256, "reserved_tokens": 16,
                 "tokenizer": {"name": "gpt2", "gpt2": {"folder": None}},
             }  # fmt: skip
-            task_data.run(settings, f"{root}/tasks/task={task}/subset={subset}", silent)
+            run(task_data, settings, root, f"tasks/task={task}/subset={subset}")
 
 
 def merging_base(root, small):
@@ -81,7 +92,7 @@ def merging_base(root, small):
     checkpoint(root / "hub", small)
     tokenizer = {"name": "gpt2", "gpt2": {"folder": None}}
     settings = {"origin": str(root / "hub"), "precision": "float32", "tokenizer": tokenizer}
-    merging_base.run(settings, "", f"{root}/bases/base=x", silent)
+    run(merging_base, settings, root, "bases/base=x")
 
 
 def specialists(root, _small):
@@ -89,10 +100,11 @@ def specialists(root, _small):
 
     for task in TASKS:
         settings = {"task": task, "seed": 0, "batch_size": 4, "fine_tuning": TUNING}
-        folder = f"{root}/specialists/base=x/task={task}/seed=0"
-        data = f"{root}/tasks/task={task}/subset=train_0"
-        base, kept = f"{root}/bases/base=x", f"{root}/checkpoints/{task}"
-        specialists.run(settings | MACHINE | CODE, base, data, folder, kept, silent)
+        base = root / "bases/base=x/model.safetensors"
+        examples = root / f"tasks/task={task}/subset=train_0/examples.parquet"
+        folder = f"specialists/base=x/task={task}/seed=0"
+        inputs = {"model": base, "examples": examples}
+        run(specialists, settings | MACHINE | CODE, root, folder, **inputs)
 
 
 def evaluated(**values):
@@ -106,14 +118,14 @@ def specialist_accuracy(root, _small):
     from fedscan.experiments.merging import accuracy as specialist_accuracy
 
     settings = evaluated(seeds=[0])
-    specialist_accuracy.run(settings, str(root), f"{root}/accuracy", f"{root}/rows.json", silent)
+    run(specialist_accuracy, settings, root, "accuracy")
 
 
 def merges(root, _small):
     from fedscan.experiments.merging import merges
 
     settings = evaluated(seed=0, operators=OPERATORS, gradient_examples=4)
-    merges.run(settings, str(root), f"{root}/merges", f"{root}/merges.json", silent)
+    run(merges, settings, root, "merges")
 
 
 STAGES = {
@@ -153,8 +165,10 @@ def main():
     from environment import record
 
     with tempfile.TemporaryDirectory() as folder:
-        rows = measure(Path(folder), arguments.small)
-        (base,) = Path(folder).glob("bases/*/model.safetensors")
+        root = Path(folder, "merging")
+        root.mkdir()
+        rows = measure(root, arguments.small)
+        (base,) = root.glob("bases/*/model.safetensors")
         rows.append(("size of a stored model", base.stat().st_size / 2**30, "GiB"))
     if arguments.small:
         print(*rows, sep="\n")

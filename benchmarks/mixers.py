@@ -2,7 +2,7 @@
 
 Batch 8 x 512, depth 4, d_model 256: the paper's model. CPU seconds of a process per case; float32,
 and bfloat16 autocast where the machine has instructions for it. A training job here keeps freed
-memory (stages.job.keep_freed_memory); transformers is measured as it comes and with that setting
+memory (pipeline.machine.keep_freed_memory); transformers is measured as it comes and with that setting
 too, so that its share in the ratio can be seen.
 """
 
@@ -42,7 +42,7 @@ def theirs():
 
 def measure(who, what, repeats):
     """CPU seconds (best) and peak resident memory of one model in a process of its own."""
-    from fedscan.pipeline.runner import keep_freed_memory
+    from fedscan.pipeline.machine import keep_freed_memory
 
     precise, low = who.removesuffix(BFLOAT16), who.endswith(BFLOAT16)
     if precise != "transformers":

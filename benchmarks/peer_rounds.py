@@ -73,7 +73,7 @@ def arrays(model):
 def run_fedscan(case, round_done):
     from fedscan.federated import engine
     from fedscan.federated.algorithms import ALGORITHMS
-    from fedscan.pipeline.runner import keep_freed_memory
+    from fedscan.pipeline.machine import keep_freed_memory
     from fedscan.problems.language_model import LanguageModelProblem, Schedule
 
     keep_freed_memory()

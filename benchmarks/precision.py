@@ -18,7 +18,7 @@ from fedscan.federated import engine
 from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
-from fedscan.pipeline.runner import keep_freed_memory
+from fedscan.pipeline.machine import keep_freed_memory
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 
 TOKENS, CLIENTS, ROUNDS, SEEDS = 512, 4, 8, (0, 1, 2)

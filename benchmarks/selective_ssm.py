@@ -13,7 +13,7 @@ from environment import record
 
 from fedscan.models.selective_ssm import cpu, reference
 from fedscan.models.selective_ssm.layout import BLOCKS, Shape
-from fedscan.pipeline.runner import keep_freed_memory
+from fedscan.pipeline.machine import keep_freed_memory
 
 BATCH, LENGTH, OPERATIONS = 64, 64, 10
 

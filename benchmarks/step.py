@@ -15,7 +15,7 @@ from mixers import THREADS, ours
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fedscan.models.language_model import HEAD_ROWS
-from fedscan.pipeline.runner import keep_freed_memory
+from fedscan.pipeline.machine import keep_freed_memory
 
 PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "addmv", "mv"}
 

@@ -18,7 +18,8 @@ from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.models.selective_ssm import reference
 from fedscan.models.selective_ssm.layout import BLOCKS, Shape
 from fedscan.models.selective_ssm.stability import limits
-from fedscan.pipeline.runner import keep_compiled_kernels, keep_freed_memory
+from fedscan.pipeline.machine import keep_freed_memory
+from fedscan.pipeline.runner import keep_compiled_kernels
 from fedscan.problems.teacher_student import TeacherStudentProblem, phase_of, projected, shards
 
 SHAPE, CLIENTS, STEPS, ROUNDS, RATE = Shape(8, 8), 4, 16, 60, 0.05
@@ -42,7 +43,7 @@ def shared_problem():
 
 def ours(bench):
     algorithm = projected(ALGORITHMS["fedavg"](), bench.margins)
-    phase = phase_of(algorithm, None)
+    phase = phase_of(algorithm)
     state = engine.initial_state(bench, algorithm)
     list(engine.run(bench, algorithm, 1, state, phase))  # compiles
     start = time.perf_counter()

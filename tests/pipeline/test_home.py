@@ -88,7 +88,7 @@ def test_numbas_settings_that_change_results_are_refused(
 ):
     pytest.importorskip("numba")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fedscan.stages.job.keep_compiled_kernels", lambda: None)
+    monkeypatch.setattr("fedscan.pipeline.runner.keep_compiled_kernels", lambda: None)
     if place == "the environment":
         monkeypatch.setenv(name, "0")
     else:

@@ -37,7 +37,7 @@ def compiled() -> dict[str, Any]:
     """Return the options of a function that is called from Python.
 
     Machine code is kept on disk where NUMBA_CACHE_DIR says so. Numba sees only changes of a
-    function's own file, so that folder must be one per version of this package (stages.job).
+    function's own file, so that folder must be one per version of this package (pipeline.runner).
 
     Returns:
         Keyword arguments of ``njit``.
