@@ -116,7 +116,9 @@ def test_a_checkpoint_of_another_format_is_refused(checkpoint):
         checkpoints.load(checkpoint)
 
 
-@pytest.mark.parametrize("reader", [checkpoints.load, lambda path: parquet.read(path, "checks")])
+@pytest.mark.parametrize(
+    "reader", [checkpoints.load, lambda path: parquet.read(path, TABLES["checks"])]
+)
 def test_a_pointer_of_git_lfs_is_not_called_damaged(tmp_path, reader):
     file = tmp_path / "file"
     file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 5\n")
