@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedscan.analysis.aligned_text import bounds_summary, numbers_text
+from fedscan.analysis.aligned_text import numbers_text
 from fedscan.analysis.intervals import median, slope, theil_sen
 from fedscan.analysis.numbers import numbers_table
 from fedscan.experiments.bounds import fits as bound_fits
@@ -12,6 +12,7 @@ from fedscan.experiments.bounds import numbers as bound_tables
 from fedscan.experiments.bounds.numbers import Evaluated, with_utilization
 from fedscan.experiments.bounds.paper import paper_numbers
 from fedscan.experiments.bounds.summary import PAPER_TABLES, PUBLISHED
+from fedscan.experiments.bounds.text import bounds_text
 from fedscan.pipeline.paper import published
 from fedscan.theory.constants import configured, spectral_norms
 from fedscan.theory.gradient import gradient_bound
@@ -198,7 +199,7 @@ def test_numbers_only_the_paper_has_are_kept_with_a_note():
     table = numbers_table(
         [*bound_tables.table1(made_up()), *bound_fits.growth(made_up().points)], paper()
     )
-    summary = bounds_summary(table)
+    summary = bounds_text(table)
     assert "trajectory_gradient_lipschitz<=L_SSM_R" in summary
     assert "-3.50 (-3.6)" in summary
 
