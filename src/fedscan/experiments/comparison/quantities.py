@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from fedscan.analysis.intervals import mean
 from fedscan.analysis.numbers import Number
 from fedscan.experiments.comparison.expectations import expectation
 from fedscan.experiments.comparison.selection import BASELINE, CONFIGURATION
@@ -150,18 +151,12 @@ def ordering(correlations: pd.DataFrame) -> Iterator[Number]:
         for suffix, part in parts:
             means = part.groupby(CONFIGURATION)[["spearman", "concordant"]].mean()
             row = f"{QUANTITIES.get(name, name)}{suffix}"
-            value, low, high = _interval(means["spearman"].to_numpy(float))
+            value, low, high = mean(means["spearman"].to_numpy(float))
+            # No correlation is beyond 1; NaN, where there is no interval, stays.
+            low, high = float(np.maximum(low, -1.0)), float(np.minimum(high, 1.0))
             yield Number("practice", row, "mean_spearman", value, low, high, note)
             yield Number("practice", row, "concordant_pairs", float(means["concordant"].mean()))
             yield Number("practice", row, "configurations", len(means))
-
-
-def _interval(values: np.ndarray) -> tuple[float, float, float]:
-    mean = float(values.mean())
-    if len(values) < 2 or np.ptp(values) == 0:
-        return mean, np.nan, np.nan
-    interval = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
-    return mean, max(float(interval.low), -1.0), min(float(interval.high), 1.0)
 
 
 def _concordant(values: np.ndarray, outcome: np.ndarray) -> float:
