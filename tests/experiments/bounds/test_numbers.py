@@ -9,10 +9,11 @@ from fedscan.analysis.intervals import median, slope, theil_sen
 from fedscan.analysis.numbers import numbers_table
 from fedscan.experiments.bounds import fits as bound_fits
 from fedscan.experiments.bounds import numbers as bound_tables
-from fedscan.experiments.bounds.numbers import Evaluated, with_utilization
+from fedscan.experiments.bounds.numbers import POINT, Evaluated, with_utilization
 from fedscan.experiments.bounds.paper import paper_numbers
 from fedscan.experiments.bounds.summary import PAPER_TABLES, PUBLISHED
 from fedscan.experiments.bounds.text import bounds_text
+from fedscan.models.selective_ssm.layout import BLOCKS
 from fedscan.pipeline.paper import published
 from fedscan.theory.constants import configured, spectral_norms
 from fedscan.theory.gradient import gradient_bound
@@ -54,13 +55,14 @@ def made_up_points():
 
 def made_up():
     points = made_up_points()
-    key = ["d_input", "d_state", "rho", "seed", "checkpoint", "update"]
-    gradients = points[[*key, "gradient_median"]].loc[points.index.repeat(4)].reset_index(drop=True)
+    gradients = (
+        points[[*POINT, "gradient_median"]].loc[points.index.repeat(4)].reset_index(drop=True)
+    )
     gradients["sequence"] = np.tile(np.arange(4), len(points))
     gradients["gradient_norm"] = gradients.pop("gradient_median")
-    for block, share in zip(("W_delta", "W_B", "W_C", "A"), (0.1, 0.2, 0.3, 0.4), strict=True):
+    for block, share in zip(BLOCKS, (0.1, 0.2, 0.3, 0.4), strict=True):
         gradients[f"gradient_{block}"] = np.sqrt(share) * gradients["gradient_norm"]
-    curvature = points[[*key, "L", "L_tight", "L_step"]].assign(
+    curvature = points[[*POINT, "L", "L_tight", "L_step"]].assign(
         hessian_norm=(1 - points["rho"]) ** -1.0 / 10, difference_ratio=5.0, own_bound=20.0,
         applicable=points["rho"] < 0.9, violation_hessian=False, violation_tight=False,
         violation_difference=False, violation_own=False,
@@ -113,7 +115,7 @@ def test_utilization_is_measured_over_bound():
 
 def test_energy_shares():
     found = as_dict(bound_tables.table19(made_up()))
-    shares = [found["learner_final 0.5", f"share_{b}"].value for b in bound_tables.BLOCKS]
+    shares = [found["learner_final 0.5", f"share_{b}"].value for b in BLOCKS]
     assert shares == pytest.approx([0.1, 0.2, 0.3, 0.4])
 
 

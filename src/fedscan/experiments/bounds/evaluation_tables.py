@@ -3,6 +3,7 @@
 from fedscan.experiments.bounds.tables import REALISED, SEED
 from fedscan.experiments.teachers.tables import MARGINS, RHO, SHAPE
 from fedscan.io.tables import FLAG, FLOAT, FLOATS64, INT, TEXT, Column, Table
+from fedscan.models.selective_ssm.layout import BLOCKS
 
 POINT = (
     RHO,
@@ -11,15 +12,13 @@ POINT = (
     Column("update", INT, "updates", "updates taken, null for the teacher", nullable=True),
 )
 
-BLOCK_NAMES = ("W_delta", "W_B", "W_C", "A")
-
 POINTS = Table(
     "points",
     (
         *POINT,
         *MARGINS,
         *REALISED,
-        *(Column(f"norm_{b}", FLOAT, "-", f"spectral norm of {b}") for b in BLOCK_NAMES),
+        *(Column(f"norm_{b}", FLOAT, "-", f"spectral norm of {b}") for b in BLOCKS),
         Column("k_delta", FLOAT, "-", "K_delta of Theorem 4.4"),
         Column("k_b", FLOAT, "-", "K_B of Theorem 4.4"),
         Column("G", FLOAT, "-", "gradient bound G_SSM, configured constants"),
@@ -36,7 +35,7 @@ POINTS = Table(
         Column("batch_gradient", FLOAT, "-", "norm of the gradient of the mean loss"),
         *(
             Column(f"share_{b}", FLOAT, "-", f"median share of the squared norm carried by {b}")
-            for b in BLOCK_NAMES
+            for b in BLOCKS
         ),
         Column("violations", INT, "sequences", "gradients above G (1 + 1e-8)"),
         Column("violations_tight", INT, "sequences", "gradients above G_tight (1 + 1e-8)"),
@@ -51,7 +50,7 @@ GRADIENTS = Table(
         *POINT,
         Column("sequence", INT, "-", "test sequence"),
         Column("loss", FLOAT, "nats per token", "of the sequence"),
-        *(Column(f"gradient_{b}", FLOAT, "-", f"norm of the gradient in {b}") for b in BLOCK_NAMES),
+        *(Column(f"gradient_{b}", FLOAT, "-", f"norm of the gradient in {b}") for b in BLOCKS),
         Column("gradient_norm", FLOAT, "-", "norm over all blocks"),
     ),
     (f"evaluation/{SHAPE}/gradients",),

@@ -10,7 +10,8 @@ from matplotlib.ticker import PercentFormatter
 
 from fedscan.analysis.style import panel
 from fedscan.experiments.bounds.learner_figure import learners_and_teachers
-from fedscan.experiments.bounds.numbers import BLOCKS, Evaluated
+from fedscan.experiments.bounds.numbers import Evaluated
+from fedscan.models.selective_ssm.layout import BLOCKS
 
 BLOCK_COLORS = dict(zip(BLOCKS, ("#0072B2", "#E69F00", "#56B4E9", "#D55E00"), strict=True))
 BLOCK_WORDS = {"W_delta": r"$W_\Delta$", "W_B": "$W_B$", "W_C": "$W_C$", "A": "$A$"}

@@ -11,11 +11,13 @@ import pandas as pd
 
 from fedscan.analysis.intervals import Estimate, median
 from fedscan.analysis.numbers import Number
+from fedscan.experiments.teachers.tables import CELL
+from fedscan.models.selective_ssm.layout import BLOCKS
 
-BLOCKS = ("W_delta", "W_B", "W_C", "A")
 CHECKPOINTS = ("initialization", "intermediate", "final", "frozen_teacher")
 DIFFERENCES = "finite_difference<=L_SSM_0.001"
-CELL = ["d_input", "d_state", "rho"]
+# What names a point in the collected tables.
+POINT = [*CELL, "seed", "checkpoint", "update"]
 
 
 class Evaluated(NamedTuple):
@@ -37,8 +39,7 @@ def with_utilization(points: pd.DataFrame, gradients: pd.DataFrame) -> pd.DataFr
     Returns:
         ``gradients`` with columns utilization and utilization_tight, measured / bound.
     """
-    key = [*CELL, "seed", "checkpoint", "update"]
-    joined = gradients.merge(points[[*key, "G", "G_tight"]], on=key, how="left", validate="m:1")
+    joined = gradients.merge(points[[*POINT, "G", "G_tight"]], on=POINT, how="left", validate="m:1")
     return joined.assign(
         utilization=joined["gradient_norm"] / joined["G"],
         utilization_tight=joined["gradient_norm"] / joined["G_tight"],
