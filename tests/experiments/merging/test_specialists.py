@@ -95,6 +95,22 @@ def test_examples_are_deterministic_and_evaluation_does_not_depend_on_the_seed(t
     assert rows["source_row"].is_unique
 
 
+def test_an_error_of_the_library_is_said_with_the_key_it_goes_back_to(tmp_path):
+    files = {"trec": {"train": str(tmp_path / "a.csv"), "evaluation": str(tmp_path / "b.csv")}}
+    base = {"origin": "nowhere", "precision": "float32", "tokenizer": {"name": "bytes"}}
+    for stage, settings, said in (
+        (task_data, tiny.data_settings("trec", "train", 0, reserved_tokens=1),
+         r"^merging\.max_tokens, merging\.reserved_tokens: trec: .* 1 are reserved"),
+        (task_data, tiny.data_settings("trec", "train", 0, max_tokens=37),
+         r"^merging\.max_tokens, merging\.reserved_tokens: trec: .* at most 37, 36 of them"),
+        (task_data, tiny.data_settings("trec", "train", 0, source="local", own=files),
+         r"^merging\.local: .*a\.csv: no such file"),
+        (merging_base, base, r"^merging\.bases \(a folder, .*\): 'nowhere' is no folder"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=said):
+            jobs.run(stage, settings, tmp_path)
+
+
 def test_the_best_federated_model_becomes_a_base(tmp_path, prepared):
     values = [{"mu": 0.0}, {"mu": 0.5}]
     settings = federated_tiny.settings("fedprox", values) | {"keep_final_model": True}

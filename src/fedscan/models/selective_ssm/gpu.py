@@ -1,4 +1,4 @@
-"""The GPU kernel: the same gradients as ``cpu.sequence_gradients``, one Triton program per sequence.
+"""The GPU kernel: ``cpu.sequence_gradients`` again, one Triton program per sequence.
 
 The recurrences and their adjoints run in Triton; the last step, which turns per-token sums into
 gradients (see ``cpu.passes``), is three small contractions in torch. Checked in Triton's
