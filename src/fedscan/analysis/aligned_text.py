@@ -1,6 +1,7 @@
 """Numbers as text whose columns stand below each other, for a terminal."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -30,7 +31,7 @@ def aligned(rows: Sequence[Row], right: Collection[int], least: Sequence[int] = 
     )
 
 
-def short_number(value: object) -> str:
+def short_number(value: Any) -> str:
     """Return a number with three digits, a whole one with all of them.
 
     Args:
@@ -82,7 +83,7 @@ def numbers_text(numbers: pd.DataFrame) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _row(row: dict[str, object]) -> Row:
+def _row(row: dict[Hashable, Any]) -> Row:
     low, high = short_number(row["low"]), short_number(row["high"])
     return (
         str(row["row"]),

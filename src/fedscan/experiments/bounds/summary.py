@@ -15,7 +15,7 @@ from fedscan.experiments.bounds.evaluation_tables import (
     TRAJECTORIES,
 )
 from fedscan.experiments.bounds.figures import figures
-from fedscan.experiments.bounds.numbers import POINT, Evaluated, with_utilization
+from fedscan.experiments.bounds.numbers import Evaluated, with_bounds, with_utilization
 from fedscan.experiments.bounds.paper import paper_numbers
 from fedscan.experiments.bounds.tables import LEARNERS
 from fedscan.experiments.bounds.text import bounds_text
@@ -76,10 +76,9 @@ def _evaluated(shapes: Mapping[str, Mapping[str, Any]], folder: Path) -> Evaluat
         parquet.collect(shapes, folder, table)
         for table in (POINTS, GRADIENTS, CURVATURE, TRAJECTORIES)
     )
-    bounds = points[[*POINT, "L", "L_tight", "L_step"]]
     return Evaluated(
         bound_fits.with_hessians(points, curvature),
-        with_utilization(points, gradients),
-        curvature.merge(bounds, on=POINT, how="left", validate="m:1"),
+        with_utilization(with_bounds(points, gradients, every=True)),
+        with_bounds(points, curvature, every=False),
         trajectories,
     )
