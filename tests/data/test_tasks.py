@@ -73,7 +73,7 @@ def test_a_prompt_is_the_same_if_only_the_first_tokens_of_its_fields_are_read(to
 
 
 def test_a_budget_without_room_is_refused():
-    with pytest.raises(ValueError, match=r"tail and its longest label take 34 .* = 20 must be"):
+    with pytest.raises(ValueError, match=r"tail and its longest label take 34 .*; 20 are reserved"):
         layout(DBPEDIA, BYTES.encode, 96, 20)
     with pytest.raises(ValueError, match="dbpedia_14: the template takes 12 of the 4 tokens"):
         layout(DBPEDIA, BYTES.encode, 40, 36)
