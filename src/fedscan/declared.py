@@ -19,8 +19,9 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedscan.io.provenance import DECLARATION, is_about
+
 FOLDER = Path(__file__).with_name("federated") / "algorithms"
-NAME = "ABOUT"
 # Arguments of a factory that are facts of the model and no hyperparameters.
 FACTS = {"permutation_groups"}
 
@@ -67,11 +68,13 @@ def _declared(name: str) -> Declared:
     factory = next((n for n in tree.body if getattr(n, "name", None) == name), None)
     about = next((n.value for n in tree.body if is_about(n)), None)  # type: ignore[attr-defined]
     if not isinstance(factory, ast.FunctionDef) or about is None:
-        raise ValueError(f"{file}: expected a function {name} and the literal {NAME}")
+        raise ValueError(f"{file}: expected a function {name} and the literal {DECLARATION}")
     said = ast.literal_eval(about)
     wanted = set(Declared._fields[3:])
     if set(said) != wanted:
-        raise ValueError(f"{file}: {NAME} has keys {sorted(said)}; expected {sorted(wanted)}")
+        raise ValueError(
+            f"{file}: {DECLARATION} has keys {sorted(said)}; expected {sorted(wanted)}"
+        )
     meanings = _meanings(ast.get_docstring(factory) or "")
     hyperparameters = {}
     for argument in factory.args.kwonlyargs:
@@ -83,19 +86,6 @@ def _declared(name: str) -> Declared:
         hyperparameters[argument.arg] = Hyperparameter(text, meanings[argument.arg])
     summary = (ast.get_docstring(tree) or "").splitlines()[0]
     return Declared(name, summary, hyperparameters, **said)
-
-
-def is_about(node: ast.stmt) -> bool:
-    """Return whether a statement is the declaration for people.
-
-    Args:
-        node: statement of a module's top level.
-    """
-    return (
-        isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and node.targets[0].id == NAME
-    )
 
 
 def _meanings(docstring: str) -> dict[str, str]:

@@ -298,3 +298,14 @@ def test_parquet_columns_and_rows_are_named(tmp_path):
     pq.write_table(pa.table({"text": ["a", "b"], "meta": ["null", "oops"]}), file)
     with pytest.raises(ValueError, match="row 2: meta is text but not JSON"):
         read(file)
+
+
+def test_a_frame_that_needs_a_dictionary_is_named(tmp_path):
+    samples = [f"document {i} about state spaces ".encode() * 20 for i in range(2000)]
+    dictionary = zstandard.train_dictionary(2048, samples)
+    line = json.dumps({"text": "a document", "meta": {"redpajama_set_name": "RedPajamaC4"}})
+    file = tmp_path / "a.jsonl.zst"
+    compressor = zstandard.ZstdCompressor(dict_data=dictionary)
+    file.write_bytes(compressor.compress(f"{line}\n".encode() * 50))
+    with pytest.raises(ValueError, match=r"a\.jsonl\.zst.*[dD]ictionary"):
+        list(local.records([], 0, paths=[str(file)]))

@@ -20,7 +20,10 @@ rule learners:
         mem_mb=2000,
         runtime=60,
     params:
-        key=shape_key("learners", bounds.learners),
+        key=lambda w: stage_key(
+            STAGES["learners"],
+            bounds.learners(CONFIG, int(w.d_input), int(w.d_state)),
+        ),
     message:
         "Training learners with D={wildcards.d_input}, N={wildcards.d_state}"
     script:
@@ -49,7 +52,10 @@ rule evaluation:
         runtime=60,
         gpu=1 if CONFIG["synthetic"]["evaluation"]["kernels"] == "triton" else 0,
     params:
-        key=shape_key("evaluation", bounds.evaluation),
+        key=lambda w: stage_key(
+            STAGES["evaluation"],
+            bounds.evaluation(CONFIG, int(w.d_input), int(w.d_state)),
+        ),
     message:
         "Checking gradients and curvature with D={wildcards.d_input}, N={wildcards.d_state}"
     script:
@@ -86,12 +92,14 @@ rule stacks:
 
 rule bounds:
     input:
-        teachers=of_shapes(f"results/teachers/{SHAPE}/teachers.parquet"),
-        learners=of_shapes(f"results/learners/{SHAPE}/learners.parquet"),
+        teachers=bank.of_shapes(CONFIG, f"results/teachers/{SHAPE}/teachers.parquet"),
+        learners=bank.of_shapes(CONFIG, f"results/learners/{SHAPE}/learners.parquet"),
         evaluation=[
             path
             for table in ("points", "gradients", "curvature", "trajectories")
-            for path in of_shapes(f"results/evaluation/{SHAPE}/{table}.parquet")
+            for path in bank.of_shapes(
+                CONFIG, f"results/evaluation/{SHAPE}/{table}.parquet"
+            )
         ],
         stacks=rules.stacks.output.stacks,
     output:

@@ -13,22 +13,9 @@ wildcard_constraints:
     },
 
 
-def partition_files(wildcards):
-    path = partition_of(wildcards)
-    return [f"results/partition/{path}/{split}.parquet" for split in corpus.SPLITS]
-
-
-def federated_key(wildcards):
-    return stage_key(
-        STAGES["federated"],
-        comparison.federated(CONFIG, JOBS[JOB_PATTERN.format(**wildcards)]),
-        comparison.federated_choices(wildcards.algorithm),
-    )
-
-
 rule federated:
     input:
-        partition=partition_files,
+        partition=lambda w: corpus.partition_files(w.setting, w.beta, w.clients),
     output:
         runs=update(f"results/federated/{JOB_PATTERN}/runs.parquet"),
         rounds=update(f"results/federated/{JOB_PATTERN}/rounds.parquet"),
@@ -47,7 +34,11 @@ rule federated:
         runtime=720,
         gpu=1 if CONFIG["training"]["device"] == "cuda" else 0,
     params:
-        key=federated_key,
+        key=lambda w: stage_key(
+            STAGES["federated"],
+            comparison.federated(CONFIG, JOBS[JOB_PATTERN.format(**w)]),
+            comparison.federated_choices(w.algorithm),
+        ),
     message:
         "Training {wildcards.algorithm}: setting {wildcards.setting}, beta {wildcards.beta}, depth {wildcards.depth}, E {wildcards.local_steps}, seed {wildcards.seed}"
     script:

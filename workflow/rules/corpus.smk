@@ -14,15 +14,6 @@ except ValueError as error:
     raise WorkflowError(f"the configuration is not valid:\n{error}")
 
 
-def partition_of(wildcards):
-    return partition_path(wildcards.setting, wildcards.beta, wildcards.clients)
-
-
-def partition_key(wildcards):
-    axes = PARTITIONS[partition_of(wildcards)]
-    return stage_key(STAGES["partition"], corpus.partition(CONFIG, axes))
-
-
 rule tokens:
     input:
         DATA_FILES,
@@ -76,7 +67,12 @@ rule partition:
         mem_mb=2000,
         runtime=30,
     params:
-        key=partition_key,
+        key=lambda w: stage_key(
+            STAGES["partition"],
+            corpus.partition(
+                CONFIG, PARTITIONS[partition_path(w.setting, w.beta, w.clients)]
+            ),
+        ),
     message:
         "Partitioning setting {wildcards.setting}, beta {wildcards.beta}, {wildcards.clients} clients"
     script:

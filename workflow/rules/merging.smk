@@ -21,44 +21,9 @@ wildcard_constraints:
     merging_seed=r"\d+",
 
 
-def task_files(wildcards):
-    return merging.task_files(CONFIG, wildcards.task, wildcards.subset)
-
-
-def task_data_key(wildcards):
-    settings = merging.task_data(CONFIG, wildcards.task, wildcards.subset)
-    return stage_key(STAGES["task_data"], settings)
-
-
-def base_files(wildcards):
-    if merging.is_federated(CONFIG, wildcards.base):
-        return expand("results/federated/{job}/runs.parquet", job=JOBS)
-    return merging.base_files(CONFIG, wildcards.base)
-
-
-def merging_base_key(wildcards):
-    settings = merging.merging_base(CONFIG, wildcards.base, list(JOBS))
-    return stage_key(STAGES["merging_base"], settings)
-
-
-def specialists_key(wildcards):
-    axes = (wildcards.base, wildcards.task, int(wildcards.merging_seed))
-    return stage_key(STAGES["specialists"], merging.specialists(CONFIG, *axes))
-
-
-def specialist_accuracy_key(wildcards):
-    settings = merging.specialist_accuracy(CONFIG, wildcards.base)
-    return stage_key(STAGES["specialist_accuracy"], settings)
-
-
-def merges_key(wildcards):
-    axes = (wildcards.base, int(wildcards.merging_seed))
-    return stage_key(STAGES["merges"], merging.merges(CONFIG, *axes))
-
-
 rule task_data:
     input:
-        task_files,
+        lambda w: merging.task_files(CONFIG, w.task, w.subset),
     output:
         examples=f"{SUBSET}/examples.parquet",
         labels=f"{SUBSET}/labels.parquet",
@@ -73,7 +38,9 @@ rule task_data:
         mem_mb=4000,
         runtime=120,
     params:
-        key=task_data_key,
+        key=lambda w: stage_key(
+            STAGES["task_data"], merging.task_data(CONFIG, w.task, w.subset)
+        ),
     message:
         "Examples of {wildcards.task}: {wildcards.subset}"
     script:
@@ -82,7 +49,7 @@ rule task_data:
 
 rule merging_base:
     input:
-        base_files,
+        lambda w: merging.base_files(CONFIG, w.base, JOBS),
     output:
         table=f"{BASE}/base.parquet",
         description=f"{BASE}/config.json",
@@ -98,7 +65,9 @@ rule merging_base:
         mem_mb=16000,
         runtime=60,
     params:
-        key=merging_base_key,
+        key=lambda w: stage_key(
+            STAGES["merging_base"], merging.merging_base(CONFIG, w.base, list(JOBS))
+        ),
     message:
         "The base {wildcards.base}, from which specialists start"
     script:
@@ -124,7 +93,10 @@ rule specialists:
         runtime=2880,
         gpu=1 if MERGING["device"] == "cuda" else 0,
     params:
-        key=specialists_key,
+        key=lambda w: stage_key(
+            STAGES["specialists"],
+            merging.specialists(CONFIG, w.base, w.task, int(w.merging_seed)),
+        ),
     message:
         "Fine-tuning {wildcards.base} on {wildcards.task}, seed {wildcards.merging_seed}"
     script:
@@ -155,7 +127,9 @@ rule specialist_accuracy:
         runtime=2880,
         gpu=1 if MERGING["device"] == "cuda" else 0,
     params:
-        key=specialist_accuracy_key,
+        key=lambda w: stage_key(
+            STAGES["specialist_accuracy"], merging.specialist_accuracy(CONFIG, w.base)
+        ),
     message:
         "Evaluating {wildcards.base} and its specialists on every task"
     script:
@@ -187,7 +161,9 @@ rule merges:
         runtime=2880,
         gpu=1 if MERGING["device"] == "cuda" else 0,
     params:
-        key=merges_key,
+        key=lambda w: stage_key(
+            STAGES["merges"], merging.merges(CONFIG, w.base, int(w.merging_seed))
+        ),
     message:
         "Merging the specialists of {wildcards.base}, seed {wildcards.merging_seed}"
     script:

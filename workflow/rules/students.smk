@@ -11,12 +11,6 @@ wildcard_constraints:
     rho="|".join(re.escape(label(rho)) for rho in CONFIG["synthetic"]["rhos"]),
 
 
-def students_key(wildcards):
-    cell = CELLS[CELL.format(**wildcards)]
-    # Its code is in its settings, an algorithm at a time.
-    return canonical_json(students.students(CONFIG, cell, STUDENTS[cell]))
-
-
 rule students:
     input:
         teachers=rules.teachers.output,
@@ -35,7 +29,12 @@ rule students:
         mem_mb=2000,
         runtime=120,
     params:
-        key=students_key,
+        # Its code is in its settings, an algorithm at a time.
+        key=lambda w: canonical_json(
+            students.students(
+                CONFIG, CELLS[CELL.format(**w)], STUDENTS[CELLS[CELL.format(**w)]]
+            )
+        ),
     message:
         "Federated learners on the teacher with D={wildcards.d_input}, N={wildcards.d_state}, rho={wildcards.rho}"
     script:

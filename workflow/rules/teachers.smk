@@ -8,21 +8,6 @@ wildcard_constraints:
     d_state=r"\d+",
 
 
-def of_shapes(pattern):
-    """The files of every (D, N)."""
-    return [pattern.format(d_input=d, d_state=n) for d, n in bank.shapes(CONFIG)]
-
-
-def shape_key(stage, settings):
-    """The key of a rule that has one job per (D, N)."""
-
-    def key(wildcards):
-        shape = (int(wildcards.d_input), int(wildcards.d_state))
-        return stage_key(STAGES[stage], settings(CONFIG, *shape))
-
-    return key
-
-
 rule teachers:
     output:
         teachers=f"results/teachers/{SHAPE}/teachers.parquet",
@@ -39,7 +24,10 @@ rule teachers:
         mem_mb=2000,
         runtime=30,
     params:
-        key=shape_key("teachers", bank.teachers),
+        key=lambda w: stage_key(
+            STAGES["teachers"],
+            bank.teachers(CONFIG, int(w.d_input), int(w.d_state)),
+        ),
     message:
         "Searching teachers with D={wildcards.d_input}, N={wildcards.d_state}"
     script:

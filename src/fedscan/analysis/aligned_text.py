@@ -1,10 +1,73 @@
-"""Numbers beside the paper's, as aligned text."""
+"""Numbers as text whose columns stand below each other, for a terminal."""
+
+from collections.abc import Collection, Hashable, Sequence
+from typing import Any
 
 import pandas as pd
 
+Row = tuple[str, ...]
+
+
+def aligned(rows: Sequence[Row], right: Collection[int], least: Sequence[int] = ()) -> str:
+    """Lay rows out in columns.
+
+    Args:
+        rows: cells, the same number in every row.
+        right: columns that are aligned right, as numbers are; others left.
+        least: least width per column, where texts of several runs are to line up.
+
+    Returns:
+        A line per row, two spaces between columns.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if least:
+        widths = [max(pair) for pair in zip(widths, least, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def short_number(value: Any) -> str:
+    """Return a number with three digits, a whole one with all of them.
+
+    Args:
+        value: number, NaN or None.
+
+    Returns:
+        Nothing where there is no number.
+    """
+    if value is None or pd.isna(value):
+        return ""
+    number = float(str(value))
+    if abs(number) < 1e9 and number == int(number):
+        return str(int(number))
+    return f"{number:.3g}"
+
+
+def plus_minus(mean: float, deviation: float, digits: int) -> str:
+    """Return a mean with its deviation.
+
+    Args:
+        mean: NaN where there is none.
+        deviation: NaN where there is none, as of a single value.
+        digits: after the point.
+
+    Returns:
+        E.g. '12.30 ± 0.45'.
+    """
+    if pd.isna(mean):
+        return "n/a"
+    if pd.isna(deviation):
+        return f"{mean:.{digits}f}"
+    return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
+
 
 def numbers_text(numbers: pd.DataFrame) -> str:
-    """Return one block per table.
+    """Return one block per table, ours beside the paper's.
 
     Args:
         numbers: table ``numbers``.
@@ -12,64 +75,21 @@ def numbers_text(numbers: pd.DataFrame) -> str:
     Returns:
         Text with columns: row, quantity, ours with its interval, the paper's, note.
     """
-    blocks = []
-    for table, part in numbers.groupby("table", sort=False):
-        rows = [("row", "quantity", "this run", "95% interval", "paper", "note")]
-        rows += [_row(row) for row in part.to_dict("records")]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if 2 <= i <= 4 else cell.ljust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
-        blocks.append("\n".join([str(table), *lines]))
+    head = ("row", "quantity", "this run", "95% interval", "paper", "note")
+    blocks = [
+        f"{table}\n{aligned([head, *map(_row, part.to_dict('records'))], right=(2, 3, 4))}"
+        for table, part in numbers.groupby("table", sort=False)
+    ]
     return "\n\n".join(blocks) + "\n"
 
 
-def bounds_summary(numbers: pd.DataFrame) -> str:
-    """Return what a person wants to know first: checks, violations, tightness, growth.
-
-    Args:
-        numbers: table ``numbers``.
-
-    Returns:
-        Text; the full tables are in numbers.txt.
-    """
-    table1 = numbers[numbers["table"] == "table1"].pivot(
-        index="row", columns="quantity", values="value"
-    )
-    lines = ["Bounds against measurements: checks, violations, largest measured / bound"]
-    for check in dict.fromkeys(numbers.loc[numbers["table"] == "table1", "row"]):
-        row = table1.loc[check]
-        lines.append(
-            f"  {check:55} {_number(row['evaluations']):>9} {_number(row['violations']):>4}"
-            f" {_number(row['max_utilization']):>9}"
-        )
-    lines.append("Exponents in 1 - rho (paper): growth with memory at the end of training")
-    fits = numbers[numbers["quantity"] == "exponent_in_1-rho"]
-    for row in fits.to_dict("records"):
-        lines.append(f"  {row['row']:10} {row['value']:6.2f} ({row['paper']:g})")
-    return "\n".join(lines) + "\n"
-
-
-def _row(row: dict[str, object]) -> tuple[str, ...]:
-    interval = "" if pd.isna(row["low"]) else f"{_number(row['low'])} .. {_number(row['high'])}"
+def _row(row: dict[Hashable, Any]) -> Row:
+    low, high = short_number(row["low"]), short_number(row["high"])
     return (
         str(row["row"]),
         str(row["quantity"]),
-        _number(row["value"]),
-        interval,
-        _number(row["paper"]),
+        short_number(row["value"]),
+        f"{low} .. {high}" if low else "",
+        short_number(row["paper"]),
         str(row["note"]),
     )
-
-
-def _number(value: object) -> str:
-    if value is None or pd.isna(value):
-        return ""
-    number = float(str(value))
-    if number == int(number) and abs(number) < 1e9:
-        return str(int(number))
-    return f"{number:.3g}"

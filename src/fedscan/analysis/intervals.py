@@ -1,8 +1,9 @@
-"""Medians and slopes with 95% intervals.
+"""Means, medians, slopes and correlations with 95% intervals.
 
 Percentile bootstrap only where at least ten units are resampled: with three, it covers about 0.79.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,23 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
+
+
+def mean(values: np.ndarray) -> Estimate:
+    """Return the mean with Student's t interval.
+
+    Args:
+        values: (m), finite, m at least 1.
+
+    Returns:
+        The estimate; no interval for a single value or equal ones.
+    """
+    values = np.asarray(values, float)
+    centre = float(values.mean())
+    if len(values) < 2 or np.ptp(values) == 0:
+        return Estimate(centre, np.nan, np.nan)
+    interval = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+    return Estimate(centre, float(interval.low), float(interval.high))
 
 
 def median(values: np.ndarray) -> Estimate:
@@ -80,24 +98,52 @@ def slope(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> Estimate:
         The estimate; NaN if x has fewer than two values, no interval below ten groups.
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
-    names, index = np.unique(np.asarray(groups).astype(str), return_inverse=True)
     if len(np.unique(x)) < 2:
         return Estimate(np.nan, np.nan, np.nan)
-    # Weighted sums per group make a resample a product of counts and sums.
-    terms = np.stack([np.ones_like(x), x, y, x * x, x * y], axis=1)
-    sums = np.zeros((len(names), 5))
-    np.add.at(sums, index, terms)
-    centre = _slope(sums.sum(axis=0))
+    return _clustered(_slope, [np.ones_like(x), x, y, x * x, x * y], groups)
+
+
+def pearson(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> Estimate:
+    """Return Pearson's correlation of x and y; groups of rows are resampled together.
+
+    Args:
+        x: (m), not all equal.
+        y: (m), not all equal.
+        groups: (m) labels of the units that are resampled, e.g. configurations.
+
+    Returns:
+        The estimate; no interval below ten groups.
+    """
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    return _clustered(_correlation, [np.ones_like(x), x, y, x * x, x * y, y * y], groups)
+
+
+def _clustered(
+    statistic: Callable[[np.ndarray], np.ndarray], terms: list[np.ndarray], groups: np.ndarray
+) -> Estimate:
+    """Return a statistic of sums over rows; groups of rows are resampled together."""
+    names, index = np.unique(np.asarray(groups).astype(str), return_inverse=True)
+    # Sums per group make a resample a product of counts and sums.
+    sums = np.zeros((len(names), len(terms)))
+    np.add.at(sums, index, np.stack(terms, axis=1))
+    centre = float(statistic(sums.sum(axis=0)))
     if len(names) < ENOUGH:
         return Estimate(centre, np.nan, np.nan)
-    random = np.random.default_rng(SEED)
-    counts = random.multinomial(len(names), np.full(len(names), 1 / len(names)), RESAMPLES)
+    share = np.full(len(names), 1 / len(names))
+    counts = np.random.default_rng(SEED).multinomial(len(names), share, RESAMPLES)
     with np.errstate(divide="ignore", invalid="ignore"):
-        resampled = _slope((counts @ sums).T)
+        resampled = statistic((counts @ sums).T)
+    # A resample in which nothing varies has no statistic.
     resampled = resampled[np.isfinite(resampled)]
     return Estimate(centre, *map(float, np.percentile(resampled, [2.5, 97.5])))
 
 
-def _slope(sums: np.ndarray) -> np.ndarray | float:
+def _slope(sums: np.ndarray) -> np.ndarray:
     count, x, y, xx, xy = sums
-    return (count * xy - x * y) / (count * xx - x * x)
+    return np.asarray((count * xy - x * y) / (count * xx - x * x))
+
+
+def _correlation(sums: np.ndarray) -> np.ndarray:
+    count, x, y, xx, xy, yy = sums
+    spread = (count * xx - x * x) * (count * yy - y * y)
+    return np.asarray((count * xy - x * y) / np.sqrt(spread))

@@ -6,6 +6,7 @@ colour-vision deficiencies; line styles repeat the distinction for print in grey
 
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedscan.declared import algorithms
@@ -26,6 +27,21 @@ def token_word(tokenizer: str) -> str:
         E.g. 'byte'.
     """
     return {"bytes": "byte", "gpt2": "GPT-2 token"}.get(tokenizer, f"{tokenizer} token")
+
+
+def panel(size: tuple[float, float] = (5.4, 4.2)) -> tuple[Figure, Axes]:
+    """Return a figure of one panel with a light grid.
+
+    Args:
+        size: width and height in inches.
+
+    Returns:
+        The figure and its panel.
+    """
+    figure = Figure(figsize=size, layout="constrained")
+    axis = figure.subplots()
+    axis.grid(alpha=0.3)
+    return figure, axis
 
 
 def nothing_to_show(reason: str) -> Figure:

@@ -1,5 +1,6 @@
 """One federated run from text to a table, without the workflow."""
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from fedscan.experiments.corpus.grid import PartitionAxes
 from fedscan.experiments.registry import STAGES
 from fedscan.io import parquet
 from fedscan.io.provenance import code_fingerprint
-from fedscan.pipeline import runner
+from fedscan.pipeline.preemption import stop_if_asked
+from fedscan.pipeline.runner import on_device
 from fedscan.pipeline.stage import Job, Log
 
 
@@ -28,6 +30,21 @@ def single_run(config: Mapping[str, Any], run: Run, folder: Path, report: Log) -
     Returns:
         One line with the outcome.
     """
+    # A place on a GPU comes first: preparing data for a run that cannot start is no use.
+    with on_device(STAGES["federated"].device, config, report):
+        _prepare_and_train(config, run, folder, report)
+    job = run.job
+    (row,) = parquet.read(folder / "run/runs.parquet", RUNS).to_pylist()
+    if row["status"] == "failed":
+        return f"FAILED: {row['failure']}; {row['rounds']} rounds in {folder / 'run'}"
+    return (
+        f"{job.algorithm} {run.value}: train ppl {row['train_ppl']:.2f}, val ppl"
+        f" {row['val_ppl']:.2f}, last-10 {row['val_ppl_last10']:.2f} per {row['tokenizer']} token,"
+        f" {row['data_source']} text; tables in {folder / 'run'}"
+    )
+
+
+def _prepare_and_train(config: Mapping[str, Any], run: Run, folder: Path, report: Log) -> None:
     job = run.job
     domains = sorted(config["partition"]["settings"][job.setting])
     axes = PartitionAxes(job.setting, job.beta, job.clients)
@@ -45,13 +62,5 @@ def single_run(config: Mapping[str, Any], run: Run, folder: Path, report: Log) -
     ):
         places = {key: folder / place for key, place in inputs.items()}
         scratch = folder / "checkpoints"
-        work = Job(settings, places, folder, folder / name, scratch, report, runner.stop_if_asked)
-        runner.run(STAGES[rule], work, config)
-    (row,) = parquet.read(folder / "run/runs.parquet", RUNS).to_pylist()
-    if row["status"] == "failed":
-        return f"FAILED: {row['failure']}; {row['rounds']} rounds in {folder / 'run'}"
-    return (
-        f"{job.algorithm} {run.value}: train ppl {row['train_ppl']:.2f}, val ppl"
-        f" {row['val_ppl']:.2f}, last-10 {row['val_ppl_last10']:.2f} per {row['tokenizer']} token,"
-        f" {row['data_source']} text; tables in {folder / 'run'}"
-    )
+        work = Job(settings, places, folder, folder / name, scratch, report, stop_if_asked)
+        importlib.import_module(STAGES[rule].module).run(work)

@@ -77,15 +77,16 @@ def layout(task: Task, encode: Encode, max_tokens: int, reserved: int) -> Layout
     if len(tail) + len(longest) > reserved:
         raise ValueError(
             f"{task.name}: the template's tail and its longest label take"
-            f" {len(tail) + len(longest)} tokens; merging.reserved_tokens = {reserved} must be"
+            f" {len(tail) + len(longest)} tokens; {reserved} are reserved for them, which must be"
             " at least that"
         )
     literals = tuple(len(encode(literal.rstrip(" "))) for literal, _ in task.pieces)
     head = max_tokens - reserved
     if head <= sum(literals):
         raise ValueError(
-            f"{task.name}: the template takes {sum(literals)} of the {head} tokens that"
-            f" merging.max_tokens - reserved_tokens leaves; text needs at least one more"
+            f"{task.name}: the template takes {sum(literals)} of the {head} tokens that prompts of"
+            f" at most {max_tokens}, {reserved} of them reserved, leave; text needs at least one"
+            " more"
         )
     return Layout(head, literals, tail)
 

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedscan.declared import is_about
-
 SOURCE_ROOT = Path(__file__).resolve().parents[2]
 RECORDED_PACKAGES = ("fedscan", "numpy", "pandas", "pyarrow", "torch", "tiktoken", "wonderwords")
+# Name of a literal that is no code: a label, a colour, an expectation.
+DECLARATION = "ABOUT"
 
 
 def canonical_json(value: Any) -> str:
@@ -63,6 +63,19 @@ def config_hash(
         16 hexadecimal digits, column ``config_hash`` of table ``runs``.
     """
     return digest([dict(job), dict(hyperparameters), dict(training), dict(model)])
+
+
+def is_about(node: ast.stmt) -> bool:
+    """Return whether a statement is what a module declares for people, see ``fedscan.declared``.
+
+    Args:
+        node: statement of a module's top level.
+    """
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id == DECLARATION
+    )
 
 
 def code_fingerprint(*entries: str, choices: Mapping[str, str] | None = None) -> str:

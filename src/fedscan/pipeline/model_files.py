@@ -137,8 +137,8 @@ def _folder(name: str) -> Path:
         return folder
     if name.count("/") != 1 or name.startswith((".", "~", "/")):
         raise ValueError(
-            f"merging.bases: {name!r} is no folder and no hub id; expected a folder with {CONFIG},"
-            " namespace/name, or 'federated'"
+            f"{name!r} is no folder and no hub id; expected a folder with {CONFIG}, or"
+            " namespace/name"
         )
     # Imported here: only this source needs it.
     from huggingface_hub import snapshot_download
@@ -148,8 +148,8 @@ def _folder(name: str) -> Path:
     except (OSError, ValueError, RuntimeError) as error:
         text = " ".join(str(error).split())[:200]
         raise ValueError(
-            f"merging.bases: {name!r} cannot be fetched: {type(error).__name__}: {text}; give the"
-            " path of a downloaded copy"
+            f"{name!r} cannot be fetched: {type(error).__name__}: {text}; give the path of a"
+            " downloaded copy"
         ) from error
 
 

@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedscan.experiments.bounds import evaluation
+from fedscan.experiments.bounds import evaluation, measures
 from fedscan.experiments.bounds.checks import checks
+from fedscan.experiments.bounds.comparisons import COMPARISONS, measured
 from fedscan.io import parquet
 from fedscan.models.selective_ssm import cpu
-from tests.experiments.bounds.made import CHECK, PATH, SHAPE, TABLES, evaluate
+from tests.experiments.bounds.made import CHECK, PATH, SHAPE, SMOOTHNESS, TABLES, evaluate
 
 
 def test_evaluation_counts_and_joins(finished):
@@ -41,7 +42,7 @@ def test_a_violation_is_counted_stored_and_fails_the_check(copy, monkeypatch):
 
     def too_small(*arguments):
         found = real(*arguments)
-        return found._replace(G_tight=found.G_tight * 1e-12)
+        return found._replace(values=found.values | {"G_tight": found.values["G_tight"] * 1e-12})
 
     monkeypatch.setattr(evaluation, "point_bounds", too_small)
     evaluate(copy)
@@ -65,3 +66,39 @@ def test_a_violation_is_counted_stored_and_fails_the_check(copy, monkeypatch):
     parquet.write(folder / "points.parquet", TABLES["points"], points.assign(**none), {})
     (failed,) = (c for c in checks(CHECK, copy) if not c.passed)
     assert failed.detail.startswith("0 violations; ")
+
+
+def test_every_comparison_has_teeth(copy, monkeypatch):
+    """With bounds that are too small, each check finds violations wherever its bound holds."""
+    real = evaluation.point_bounds
+
+    def too_small(*arguments):
+        found = real(*arguments)
+        return found._replace(values={name: 1e-12 * v for name, v in found.values.items()})
+
+    monkeypatch.setattr(evaluation, "point_bounds", too_small)
+    evaluate(copy)
+    folder = copy / "evaluation" / PATH
+    points = pd.read_parquet(folder / "points.parquet")
+    curvature = pd.read_parquet(folder / "curvature.parquet")
+    stored = set(pd.read_parquet(folder / "violations.parquet")["check"])
+    for comparison in COMPARISONS:
+        name, condition = comparison.measured.name, comparison.condition
+        assert f"{name} <= {comparison.bound.name}" in stored
+        if comparison.measured.every:
+            assert (points[comparison.flag.name] == points["sequences"]).all()
+        else:
+            holds = True if condition is None else curvature[condition.column.name]
+            assert (curvature[comparison.flag.name] == holds).all()
+
+
+def test_what_is_compared_is_measured():
+    params, tokens = np.full(SHAPE.parameters, -0.5), np.zeros((2, 8), np.uint8)
+    losses, gradients = cpu.sequence_gradients(params, tokens, SHAPE)
+    at = measures.Sequences(params, tokens, SHAPE, losses, gradients, SMOOTHNESS)
+    quantities = [*measured(every=True), *measured(every=False)]
+    assert {quantity.name for quantity in quantities} == measures.MEASURES.keys()
+    for quantity in quantities:
+        found = measures.MEASURES[quantity.name](at)
+        assert found.keys() == {column.name for column in quantity.columns}
+        assert {len(values) for values in found.values()} == {len(tokens)}

@@ -4,14 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedscan.analysis.aligned_text import bounds_summary, numbers_text
+from fedscan.analysis.aligned_text import numbers_text
 from fedscan.analysis.intervals import median, slope, theil_sen
 from fedscan.analysis.numbers import numbers_table
 from fedscan.experiments.bounds import fits as bound_fits
 from fedscan.experiments.bounds import numbers as bound_tables
-from fedscan.experiments.bounds.numbers import Evaluated, with_utilization
+from fedscan.experiments.bounds.comparisons import COMPARISONS, compared
+from fedscan.experiments.bounds.numbers import POINT, Evaluated, with_bounds, with_utilization
 from fedscan.experiments.bounds.paper import paper_numbers
 from fedscan.experiments.bounds.summary import PAPER_TABLES, PUBLISHED
+from fedscan.experiments.bounds.text import bounds_text
+from fedscan.models.selective_ssm.layout import BLOCKS
 from fedscan.pipeline.paper import published
 from fedscan.theory.constants import configured, spectral_norms
 from fedscan.theory.gradient import gradient_bound
@@ -37,13 +40,14 @@ def made_up_points():
                         "checkpoint": checkpoint, "update": update,
                         "norm_W_C": float(norms.C), "norm_A": float(norms.A),
                         "k_delta": float(point.step), "k_b": float(found.k_b),
+                        **{c.bound.name: 10.0 for c in COMPARISONS if not c.beside},
                         "G": float(found.bound), "G_tight": float(found.bound) / 10,
-                        "L": (1 - rho) ** -3.5, "L_tight": 1.0, "L_step": 10.0,
+                        "L": (1 - rho) ** -3.5,
                         "recurrent_share": float(found.recurrent / found.bound),
                         "rho_hat": rho - 0.01, "sequences": 4,
                         "gradient_median": measured, "gradient_mean": measured,
                         "batch_gradient": measured / 2,
-                        "violations": 0, "violations_tight": 0, "batch_violations": 0,
+                        **{c.flag.name: 0 for c in compared(every=True)}, "batch_violations": 0,
                     }
                     for checkpoint, update in (("initialization", 0), ("final", 9))
                 ]  # fmt: skip
@@ -53,17 +57,22 @@ def made_up_points():
 
 def made_up():
     points = made_up_points()
-    key = ["d_input", "d_state", "rho", "seed", "checkpoint", "update"]
-    gradients = points[[*key, "gradient_median"]].loc[points.index.repeat(4)].reset_index(drop=True)
+    gradients = (
+        points[[*POINT, "gradient_median"]].loc[points.index.repeat(4)].reset_index(drop=True)
+    )
     gradients["sequence"] = np.tile(np.arange(4), len(points))
     gradients["gradient_norm"] = gradients.pop("gradient_median")
-    for block, share in zip(("W_delta", "W_B", "W_C", "A"), (0.1, 0.2, 0.3, 0.4), strict=True):
+    for block, share in zip(BLOCKS, (0.1, 0.2, 0.3, 0.4), strict=True):
         gradients[f"gradient_{block}"] = np.sqrt(share) * gradients["gradient_norm"]
-    curvature = points[[*key, "L", "L_tight", "L_step"]].assign(
-        hessian_norm=(1 - points["rho"]) ** -1.0 / 10, difference_ratio=5.0, own_bound=20.0,
-        applicable=points["rho"] < 0.9, violation_hessian=False, violation_tight=False,
-        violation_difference=False, violation_own=False,
-    )  # fmt: skip
+    some = compared(every=False)
+    curvature = with_bounds(points, points[POINT], every=False).assign(
+        **{c.measured.name: 5.0 for c in some},
+        **{c.bound.name: 20.0 for c in some if c.beside},
+        **{c.flag.name: False for c in some},
+    )
+    curvature = curvature.assign(
+        hessian_norm=(1 - points["rho"]) ** -1.0 / 10, applicable=points["rho"] < 0.9
+    )
     pairs = pd.DataFrame(
         {
             "gradient_ratio": [1.0, 2.0], "L_distance": [10.0, 10.0], "bound_ratio": [1.0, 1.0],
@@ -73,7 +82,7 @@ def made_up():
     )  # fmt: skip
     return Evaluated(
         bound_fits.with_hessians(points, curvature),
-        with_utilization(points, gradients),
+        with_utilization(with_bounds(points, gradients, every=True)),
         curvature,
         pairs,
     )
@@ -96,6 +105,14 @@ def test_table1_counts_checks_and_what_does_not_apply():
     assert found["ours: batch_gradient<=mean norm and G", "max_utilization"].value == 0.5
 
 
+def test_every_comparison_is_a_row_of_table1():
+    found = as_dict(bound_tables.table1(made_up()))
+    assert {c.row for c in COMPARISONS} <= {row for row, _ in found}
+    for comparison in COMPARISONS:
+        assert found[comparison.row, "evaluations"].value > 0
+        assert comparison.row.startswith("ours: ") == comparison.ours
+
+
 def test_utilization_is_measured_over_bound():
     found = made_up()
     first = found.gradients.iloc[0]
@@ -112,7 +129,7 @@ def test_utilization_is_measured_over_bound():
 
 def test_energy_shares():
     found = as_dict(bound_tables.table19(made_up()))
-    shares = [found["learner_final 0.5", f"share_{b}"].value for b in bound_tables.BLOCKS]
+    shares = [found["learner_final 0.5", f"share_{b}"].value for b in BLOCKS]
     assert shares == pytest.approx([0.1, 0.2, 0.3, 0.4])
 
 
@@ -198,7 +215,7 @@ def test_numbers_only_the_paper_has_are_kept_with_a_note():
     table = numbers_table(
         [*bound_tables.table1(made_up()), *bound_fits.growth(made_up().points)], paper()
     )
-    summary = bounds_summary(table)
+    summary = bounds_text(table)
     assert "trajectory_gradient_lipschitz<=L_SSM_R" in summary
     assert "-3.50 (-3.6)" in summary
 

@@ -10,7 +10,7 @@ from fedscan.analysis.numbers import numbers_table
 from fedscan.analysis.style import NAMES
 from fedscan.experiments.comparison import quantities as practice
 from fedscan.experiments.comparison.practice_figures import figures
-from fedscan.experiments.comparison.quantities import EXPECTATION, QUANTITIES
+from fedscan.experiments.comparison.quantities import EXPECTATION, WORDS
 
 
 def job(rounds=(1, 2), value="-"):
@@ -50,7 +50,7 @@ def job(rounds=(1, 2), value="-"):
 
 def test_quantities_are_means_over_rounds():
     row = practice.run_quantities(*job()).iloc[0]
-    assert list(row.index) == ["value", *QUANTITIES]
+    assert list(row.index) == ["value", *WORDS]
     assert (row["client_drift"], row["client_drift_max"]) == (1.5, 3.0)
     assert row["gradient_norm"] == 2.0
     assert row["rho_hat"] == pytest.approx((0.91 + 0.92) / 2)
@@ -75,7 +75,7 @@ def runs(order):
                    "local_steps": 64, "beta": beta, "algorithm": algorithm, "seed": seed,
                    "value": "-"}  # fmt: skip
             rows.append({**key, "val_ppl_last10": ppl * (1 + seed)})
-            values = dict.fromkeys(QUANTITIES, 1.0)
+            values = dict.fromkeys(WORDS, 1.0)
             values |= {"client_drift": ppl**2, "update_dispersion": -ppl}
             numbers.append({**key, **values})
     return pd.DataFrame(rows), pd.DataFrame(numbers)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fedscan.experiments.merging import base as merging_base
 from fedscan.experiments.merging import tasks as task_data
 from fedscan.io import parquet
 from tests import jobs
@@ -28,3 +29,19 @@ def test_tokens_outside_the_vocabulary_are_refused(copy):
     parquet.write(folder / "examples.parquet", TABLES["task_examples"], rows, {})
     with pytest.raises(ValueError, match="token id 300; the model has 264 embeddings"):
         merge(copy)
+
+
+def test_an_error_of_the_library_is_said_with_the_key_it_goes_back_to(tmp_path):
+    files = {"trec": {"train": str(tmp_path / "a.csv"), "evaluation": str(tmp_path / "b.csv")}}
+    base = {"origin": "nowhere", "precision": "float32", "tokenizer": {"name": "bytes"}}
+    for stage, settings, said in (
+        (task_data, tiny.data_settings("trec", "train", 0, reserved_tokens=1),
+         r"^merging\.max_tokens, merging\.reserved_tokens: trec: .* 1 are reserved"),
+        (task_data, tiny.data_settings("trec", "train", 0, max_tokens=37),
+         r"^merging\.max_tokens, merging\.reserved_tokens: trec: .* at most 37, 36 of them"),
+        (task_data, tiny.data_settings("trec", "train", 0, source="local", own=files),
+         r"^merging\.local: .*a\.csv: no such file"),
+        (merging_base, base, r"^merging\.bases \(a folder, .*\): 'nowhere' is no folder"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=said):
+            jobs.run(stage, settings, tmp_path)

@@ -75,8 +75,8 @@ def _load(place: str, configuration: str | None, split: str) -> Any:
     ) as error:
         text = " ".join(str(error).split())[:200]
         raise ValueError(
-            f"{place!r} (split {split!r}) cannot be opened: {type(error).__name__}: {text}; put a"
-            " copy into merging.huggingface.folder, or use merging.source: local"
+            f"{place!r} (split {split!r}) cannot be opened: {type(error).__name__}: {text}; a"
+            " folder with a copy of it, or files of your own, do as well"
         ) from error
 
 

@@ -45,16 +45,18 @@ def pool(task: Task, split: str, **files: Mapping[str, str]) -> Pool:
         ValueError: if the file is missing, damaged or the other split's too, or a record is not
             one of the task's; names file, row or line, column and what would be right.
     """
-    path = expanded(files[task.name][split], f"merging.local.{task.name}.{split}")
+    path = expanded(files[task.name][split], f"{task.name}.{split}")
     if path.suffix not in READERS:
         raise ValueError(f"{path}: expected a {', '.join(READERS)} file")
     if not path.is_file():
-        raise ValueError(f"{path}: no such file; merging.local.{task.name}.{split} names it")
+        raise ValueError(f"{path}: no such file; it is to hold {task.name}'s {split} records")
     _refuse_the_other_split(path, split, files[task.name])
     refuse_no_text(path, _head(path))
     names = parquet_rows.class_names(path, LABEL) if path.suffix == ".parquet" else None
-    rows = READERS[path.suffix](path, (*task.fields, LABEL), task.name)
-    examples = [_example(task, path, number, row, names) for number, row in rows]
+    reading = READERS[path.suffix](path, (*task.fields, LABEL), task.name)
+    # A reader left open after an error would keep its limit on cells, which is the process's.
+    with contextlib.closing(reading) as rows:
+        examples = [_example(task, path, number, row, names) for number, row in rows]
     if not examples:
         raise ValueError(f"{path}: no records; {task.name} needs at least one")
     return Pool(len(examples), examples.__getitem__, str(path))

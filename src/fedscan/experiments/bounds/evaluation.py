@@ -10,25 +10,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fedscan.experiments.bounds.comparisons import bounds_of_points, compared, measured
 from fedscan.experiments.bounds.evaluation_tables import CURVATURE, GRADIENTS, POINTS, TRAJECTORIES
+from fedscan.experiments.bounds.measures import FIXED, MEASURES, Sequences
 from fedscan.experiments.bounds.point_bounds import PointBounds, pair_bounds, point_bounds
 from fedscan.experiments.bounds.tables import CHECKPOINTS
 from fedscan.experiments.teachers.datasets import Dataset, read_datasets
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
-from fedscan.measure.curvature import HessianNorms, hessian_norms
 from fedscan.models.selective_ssm import cpu
 from fedscan.models.selective_ssm.kernels import sequence_gradients
-from fedscan.models.selective_ssm.layout import BLOCKS, Shape, block_norms
+from fedscan.models.selective_ssm.layout import BLOCKS, Shape
 from fedscan.pipeline.stage import Job
 from fedscan.pipeline.tables import VIOLATIONS
-from fedscan.pipeline.violations import TOLERANCE, Violations
+from fedscan.pipeline.violations import TOLERANCE, Mark, Violations
 from fedscan.seeds import generator
 
 MEASURED = (POINTS, GRADIENTS, CURVATURE, TRAJECTORIES)
 TABLES = (*MEASURED, VIOLATIONS)
-# Seeds of what is fixed over all points: sequences, directions, first vectors.
-FIXED = 0
 
 
 class Point(NamedTuple):
@@ -103,7 +102,7 @@ def _evaluate(
         if point.update is None and teacher is not None:
             found = teacher  # one teacher, one evaluation; a row for each learner beside it
         else:
-            found = _at_point(data, point, bounds, index, chosen, evaluation, violations)
+            found = _at_point(data, point, bounds.at(index), chosen, evaluation, violations)
             teacher = found if point.update is None else teacher
         for table, frame in found.items():
             frames[table].append(frame.assign(**_key(point)))
@@ -120,43 +119,75 @@ def _at_point(
     data: Dataset,
     point: Point,
     bounds: PointBounds,
-    index: int,
     chosen: np.ndarray,
     evaluation: Mapping[str, Any],
     violations: Violations,
 ) -> dict[str, pd.DataFrame]:
+    """Measure at a point and compare with its bounds.
+
+    Args:
+        data: the teacher's dataset.
+        point: the point.
+        bounds: of this point.
+        chosen: test sequences whose Hessians are measured.
+        evaluation: section of the configuration.
+        violations: collects what is above a bound.
+
+    Returns:
+        Table -> its rows of this point.
+    """
     subject = {"rho": data.rho, **{k: v for k, v in point._asdict().items() if k != "params"}}
     mark = violations.at({**data.shape._asdict(), **subject}, point.params, data.test)
-    measure = sequence_gradients(evaluation["kernels"])
-    losses, gradients = measure(point.params, data.test, data.shape)
-    norms = block_norms(gradients, data.shape)
-    total = np.sqrt(np.sum(norms**2, axis=1))
-    batch = float(np.linalg.norm(gradients.mean(axis=0)))
-    g, tight = float(bounds.G[index]), float(bounds.G_tight[index])
-    over = mark("gradient_norm <= G", total, g)
-    over_tight = mark("gradient_norm <= G_tight", total, tight)
-    limits = (float(total.mean()), g, tight)
-    row = {
-        **_summary(norms, batch),
-        "violations": int(over.sum()),
-        "violations_tight": int(over_tight.sum()),
-        "batch_violations": sum(batch > limit * (1 + TOLERANCE) for limit in limits),
-    }
-    columns = {f"gradient_{block}": norms[:, i] for i, block in enumerate(BLOCKS)}
-    sequences = pd.DataFrame(
-        {"sequence": np.arange(len(total)), "loss": losses, **columns, "gradient_norm": total}
+    losses, gradients = sequence_gradients(evaluation["kernels"])(
+        point.params, data.test, data.shape
     )
-    curvature = _curvature(data, point, bounds, index, chosen, gradients[chosen], evaluation, mark)
+    everything = Sequences(point.params, data.test, data.shape, losses, gradients, evaluation)
+    index = np.arange(len(losses))
+    sequences, over = _compare(True, everything, bounds, index, mark)
+    curvature, flags = _compare(False, everything.only(chosen), bounds, chosen, mark)
+    beside = {c.bound.name: bounds.values[c.bound.name] for c in compared(False) if c.beside}
+    batch = float(np.linalg.norm(gradients.mean(axis=0)))
+    limits = (sequences["gradient_norm"].mean(), bounds.values["G"], bounds.values["G_tight"])
+    row = {
+        **_summary(sequences),
+        "batch_gradient": batch,
+        **{name: int(above.sum()) for name, above in over.items()},
+        "batch_violations": sum(batch > limit * (1 + TOLERANCE) for limit in limits),
+        **_bound_columns(bounds),
+        **data.margins._asdict(),
+    }
     return {
-        "points": pd.DataFrame([row | _bound_columns(bounds, index, data)]),
-        "gradients": sequences,
-        "curvature": curvature,
+        "points": pd.DataFrame([row]),
+        "gradients": pd.DataFrame({"sequence": index, **sequences}),
+        "curvature": pd.DataFrame(
+            {"sequence": chosen, **curvature, **bounds.holds, **beside, **flags}
+        ),
     }
 
 
-def _summary(norms: np.ndarray, batch: float) -> dict[str, Any]:
+def _compare(
+    every: bool, at: Sequences, bounds: PointBounds, index: np.ndarray, mark: Mark
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return what is measured, by column, and what is above its bound, by column of the flag."""
+    columns: dict[str, np.ndarray] = {}
+    for quantity in measured(every):
+        columns |= MEASURES[quantity.name](at)
+    over = {}
+    for comparison in compared(every):
+        name, bound = comparison.measured.name, comparison.bound.name
+        condition = comparison.condition
+        over[comparison.flag.name] = (
+            mark(f"{name} <= {bound}", columns[name], bounds.values[bound], index)
+            if condition is None or bounds.holds[condition.column.name]
+            else np.zeros(len(index), bool)
+        )
+    return columns, over
+
+
+def _summary(sequences: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Return the columns of a point that describe its sequences' gradients."""
-    total = np.sqrt(np.sum(norms**2, axis=1))
+    total = sequences["gradient_norm"]
+    norms = np.stack([sequences[f"gradient_{block}"] for block in BLOCKS], axis=1)
     with np.errstate(invalid="ignore"):  # a gradient of zero has no shares
         shares = np.median(norms**2 / total[:, None] ** 2, axis=0)
     return {
@@ -164,86 +195,14 @@ def _summary(norms: np.ndarray, batch: float) -> dict[str, Any]:
         "gradient_median": float(np.median(total)),
         "gradient_mean": float(total.mean()),
         "gradient_max": float(total.max()),
-        "batch_gradient": batch,
         **{f"share_{block}": float(share) for block, share in zip(BLOCKS, shares, strict=True)},
     }
 
 
-def _bound_columns(bounds: PointBounds, index: int, data: Dataset) -> dict[str, Any]:
-    names = ("k_delta", "k_b", "G", "G_tight", "recurrent_share", "L", "L_tight", "L_step")
-    names = (*names, "gamma_hat", "delta_hat", "rho_hat")
-    columns = {
-        name: float(np.broadcast_to(getattr(bounds, name), len(bounds.G))[index]) for name in names
-    }
-    norms = zip(BLOCKS, bounds.norms, strict=True)
-    columns |= {f"norm_{block}": float(norm[index]) for block, norm in norms}
-    overflow = ",".join(dict.fromkeys(bounds.overflow)) if np.isinf(columns["L"]) else ""
-    return columns | data.margins._asdict() | {"overflow": overflow}
-
-
-def _curvature(
-    data: Dataset,
-    point: Point,
-    bounds: PointBounds,
-    index: int,
-    chosen: np.ndarray,
-    gradients: np.ndarray,
-    evaluation: Mapping[str, Any],
-    mark: Any,
-) -> pd.DataFrame:
-    """Hessian norms and finite differences at the chosen test sequences."""
-    tokens = np.ascontiguousarray(data.test[chosen])
-    hessians = _hessians(point.params, tokens, data.shape, evaluation)
-    ratios = _differences(point.params, tokens, data.shape, gradients, evaluation["step"])
-    applicable = bool(bounds.applicable[index])
-    over = {
-        "violation_hessian": mark("hessian_norm <= L", hessians.norms, bounds.L[index], chosen),
-        "violation_tight": mark(
-            "hessian_norm <= L_tight", hessians.norms, bounds.L_tight[index], chosen
-        ),
-        "violation_difference": (
-            mark("difference_ratio <= L_step", ratios, bounds.L_step[index], chosen)
-            if applicable
-            else np.zeros(len(chosen), bool)
-        ),
-        "violation_own": mark("difference_ratio <= own_bound", ratios, bounds.own[index], chosen),
-    }
-    columns = {"hessian_norm": hessians.norms, **hessians._asdict(), "difference_ratio": ratios}
-    del columns["norms"]
-    own = float(bounds.own[index])
-    return pd.DataFrame(
-        {"sequence": chosen, **columns, "applicable": applicable, "own_bound": own, **over}
-    )
-
-
-def _hessians(
-    params: np.ndarray, tokens: np.ndarray, shape: Shape, evaluation: Mapping[str, Any]
-) -> HessianNorms:
-    starts = generator(FIXED, "power iteration").normal(size=(len(tokens), shape.parameters))
-
-    def products(directions: np.ndarray, active: np.ndarray) -> np.ndarray:
-        return cpu.hessian_products(params, directions, np.ascontiguousarray(tokens[active]), shape)
-
-    return hessian_norms(products, starts, evaluation["iterations"], evaluation["tolerance"])
-
-
-def _differences(
-    params: np.ndarray, tokens: np.ndarray, shape: Shape, gradients: np.ndarray, step: float
-) -> np.ndarray:
-    """Return per sequence the largest finite-difference ratio of three unit directions."""
-    ratios = []
-    for direction in generator(FIXED, "directions").normal(size=(2, shape.parameters)):
-        moved = params + step * direction / np.linalg.norm(direction)
-        change = cpu.sequence_gradients(moved, tokens, shape)[1] - gradients
-        ratios.append(np.linalg.norm(change, axis=1) / step)
-    own = np.zeros(len(tokens))
-    for i, gradient in enumerate(gradients):
-        length = np.linalg.norm(gradient)
-        if length > 0:
-            moved = params + step * gradient / length
-            change = cpu.sequence_gradients(moved, tokens[i : i + 1], shape)[1][0] - gradient
-            own[i] = np.linalg.norm(change) / step
-    return np.maximum.reduce([*ratios, own])
+def _bound_columns(bounds: PointBounds) -> dict[str, Any]:
+    names = [column.name for every in (True, False) for column in bounds_of_points(every)]
+    overflow = ",".join(bounds.overflow) if np.isinf(bounds.values["L"]) else ""
+    return {**bounds.facts, **{n: bounds.values[n] for n in names}, "overflow": overflow}
 
 
 def _trajectories(
@@ -259,7 +218,8 @@ def _trajectories(
         bound = pair_bounds(a.params[None], b.params[None], data.shape, data.rho)
         distance = float(bound.distance[0])
         both = np.stack([a.params, b.params])
-        g = point_bounds(both, data.shape, data.margins, data.rho, 0.0, tokens.shape[1]).G
+        at_both = point_bounds(both, data.shape, data.margins, data.rho, 0.0, tokens.shape[1])
+        g = at_both.values["G"]
         changes = np.linalg.norm(second - first, axis=1) / distance
         bound_ratio = abs(float(g[1] - g[0])) / distance
         subject = {"rho": data.rho, "seed": a.seed, "update": a.update, "next_update": b.update}

@@ -1,8 +1,18 @@
-"""Tables of bounds against measurements. Folders carry D and N."""
+"""Tables of bounds against measurements. Folders carry D and N.
 
+Columns of what is compared come from ``comparisons``.
+"""
+
+from fedscan.experiments.bounds.comparisons import (
+    bounds_of_points,
+    compared,
+    conditions,
+    measured,
+)
 from fedscan.experiments.bounds.tables import REALISED, SEED
 from fedscan.experiments.teachers.tables import MARGINS, RHO, SHAPE
 from fedscan.io.tables import FLAG, FLOAT, FLOATS64, INT, TEXT, Column, Table
+from fedscan.models.selective_ssm.layout import BLOCKS
 
 POINT = (
     RHO,
@@ -11,23 +21,18 @@ POINT = (
     Column("update", INT, "updates", "updates taken, null for the teacher", nullable=True),
 )
 
-BLOCK_NAMES = ("W_delta", "W_B", "W_C", "A")
-
 POINTS = Table(
     "points",
     (
         *POINT,
         *MARGINS,
         *REALISED,
-        *(Column(f"norm_{b}", FLOAT, "-", f"spectral norm of {b}") for b in BLOCK_NAMES),
+        *(Column(f"norm_{b}", FLOAT, "-", f"spectral norm of {b}") for b in BLOCKS),
         Column("k_delta", FLOAT, "-", "K_delta of Theorem 4.4"),
         Column("k_b", FLOAT, "-", "K_B of Theorem 4.4"),
-        Column("G", FLOAT, "-", "gradient bound G_SSM, configured constants"),
-        Column("G_tight", FLOAT, "-", "gradient bound with realised constants"),
+        *bounds_of_points(every=True),
         Column("recurrent_share", FLOAT, "-", "share of G carried by the recurrent Jacobian"),
-        Column("L", FLOAT, "-", "smoothness bound L_SSM at the point, configured constants"),
-        Column("L_tight", FLOAT, "-", "smoothness bound with realised constants; ours"),
-        Column("L_step", FLOAT, "-", "smoothness bound on the ball of the finite-difference step"),
+        *bounds_of_points(every=False),
         Column("overflow", TEXT, "-", "quantities that are infinite, comma-separated"),
         Column("sequences", INT, "sequences", "test sequences whose gradients were measured"),
         Column("gradient_median", FLOAT, "-", "median over sequences of the gradient's norm"),
@@ -36,10 +41,9 @@ POINTS = Table(
         Column("batch_gradient", FLOAT, "-", "norm of the gradient of the mean loss"),
         *(
             Column(f"share_{b}", FLOAT, "-", f"median share of the squared norm carried by {b}")
-            for b in BLOCK_NAMES
+            for b in BLOCKS
         ),
-        Column("violations", INT, "sequences", "gradients above G (1 + 1e-8)"),
-        Column("violations_tight", INT, "sequences", "gradients above G_tight (1 + 1e-8)"),
+        *(comparison.flag for comparison in compared(every=True)),
         Column("batch_violations", INT, "-", "mean gradient above the mean norm, G or G_tight"),
     ),
     (f"evaluation/{SHAPE}/points",),
@@ -50,9 +54,7 @@ GRADIENTS = Table(
     (
         *POINT,
         Column("sequence", INT, "-", "test sequence"),
-        Column("loss", FLOAT, "nats per token", "of the sequence"),
-        *(Column(f"gradient_{b}", FLOAT, "-", f"norm of the gradient in {b}") for b in BLOCK_NAMES),
-        Column("gradient_norm", FLOAT, "-", "norm over all blocks"),
+        *(column for quantity in measured(every=True) for column in quantity.columns),
     ),
     (f"evaluation/{SHAPE}/gradients",),
 )
@@ -62,16 +64,10 @@ CURVATURE = Table(
     (
         *POINT,
         Column("sequence", INT, "-", "test sequence"),
-        Column("hessian_norm", FLOAT, "-", "spectral norm of the Hessian, from below"),
-        Column("iterations", INT, "-", "power iterations"),
-        Column("converged", FLAG, "-", "stopped by the Rayleigh quotient"),
-        Column("difference_ratio", FLOAT, "-", "largest ||dL(W+hU) - dL(W)||/h of 3 directions U"),
-        Column("applicable", FLAG, "-", "the ball of radius h lies in the stability set"),
-        Column("own_bound", FLOAT, "-", "smoothness bound on the ball with the ball's own margins"),
-        Column("violation_hessian", FLAG, "-", "hessian_norm above L"),
-        Column("violation_tight", FLAG, "-", "hessian_norm above L_tight"),
-        Column("violation_difference", FLAG, "-", "ratio above L_step where applicable"),
-        Column("violation_own", FLAG, "-", "ratio above own_bound"),
+        *(column for quantity in measured(every=False) for column in quantity.columns),
+        *(condition.column for condition in conditions()),
+        *(comparison.bound for comparison in compared(every=False) if comparison.beside),
+        *(comparison.flag for comparison in compared(every=False)),
     ),
     (f"evaluation/{SHAPE}/curvature",),
 )

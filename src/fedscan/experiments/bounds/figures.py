@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from fedscan.analysis.style import panel
 from fedscan.experiments.bounds.learner_figure import learners_and_teachers
-from fedscan.experiments.bounds.numbers import BLOCKS, Evaluated
+from fedscan.experiments.bounds.numbers import Evaluated
+from fedscan.models.selective_ssm.layout import BLOCKS
 
 BLOCK_COLORS = dict(zip(BLOCKS, ("#0072B2", "#E69F00", "#56B4E9", "#D55E00"), strict=True))
 BLOCK_WORDS = {"W_delta": r"$W_\Delta$", "W_B": "$W_B$", "W_C": "$W_C$", "A": "$A$"}
@@ -42,7 +43,7 @@ def gradient_against_bound(points: pd.DataFrame, bound: str, label: str) -> Figu
     Returns:
         The figure; points above the line would be violations.
     """
-    figure, axis = _single()
+    figure, axis = panel()
     for rho, color in rho_colors(points["rho"].unique()).items():
         part = points[points["rho"] == rho]
         teacher = part["checkpoint"] == "frozen_teacher"
@@ -83,7 +84,7 @@ def growth_with_memory(points: pd.DataFrame) -> Figure:
         The figure; slopes in the legend are fits over all points.
     """
     final = points[points["checkpoint"] == "final"]
-    figure, axis = _single()
+    figure, axis = panel()
     looks = (
         ("G", "G bound", "#0072B2", "o"),
         ("L", "L bound", "#D55E00", "s"),
@@ -116,7 +117,7 @@ def energy_by_block(sequences: pd.DataFrame) -> Figure:
         The figure; medians over sequences need not sum to one.
     """
     final = sequences[sequences["checkpoint"] == "final"]
-    figure, axis = _single()
+    figure, axis = panel()
     energy = final["gradient_norm"] ** 2
     for block in BLOCKS:
         share = (final[f"gradient_{block}"] ** 2 / energy).groupby(final["rho"]).median()
@@ -140,7 +141,7 @@ def dimension_exponents(numbers: pd.DataFrame) -> Figure:
         The figure; bars are 95% intervals.
     """
     rows = numbers[(numbers["table"] == "table20") & numbers["value"].notna()]
-    figure, axis = _single()
+    figure, axis = panel()
     if rows.empty:
         axis.set_title("needs two values of d_input or d_state", fontsize=9)
         return figure
@@ -213,7 +214,7 @@ def utilization_distribution(sequences: pd.DataFrame) -> Figure:
     Returns:
         The figure; one in eight sequences is drawn, the vertical line is the bound.
     """
-    figure, axis = _single()
+    figure, axis = panel()
     for rho, color in rho_colors(sequences["rho"].unique()).items():
         values = sequences.loc[sequences["rho"] == rho, "utilization_tight"].to_numpy(float)
         shown = np.sort(values[::ONE_IN])
@@ -251,13 +252,6 @@ def attribution_bars(numbers: pd.DataFrame) -> Figure:
         axis.margins(x=0.1)  # else a label under the panel's last tick is cut off
     figure.axes[0].legend(fontsize=8, loc="lower right")
     return figure
-
-
-def _single() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(5.4, 4.2), layout="constrained")
-    axis = figure.subplots()
-    axis.grid(alpha=0.3)
-    return figure, axis
 
 
 def figures(

@@ -7,6 +7,7 @@ import pandas as pd
 
 from fedscan.analysis.intervals import median, slope, theil_sen
 from fedscan.analysis.numbers import Number
+from fedscan.experiments.bounds.numbers import POINT
 
 # Column of the joined points -> name in the tables.
 GROWTH = {"G": "G", "L": "L", "gradient_median": "gradient", "hessian_median": "hessian"}
@@ -23,9 +24,8 @@ def with_hessians(points: pd.DataFrame, curvature: pd.DataFrame) -> pd.DataFrame
     Returns:
         ``points`` with a column hessian_median.
     """
-    key = ["d_input", "d_state", "rho", "seed", "checkpoint", "update"]
-    medians = curvature.groupby(key, dropna=False)["hessian_norm"].median()
-    return points.merge(medians.rename("hessian_median").reset_index(), on=key, how="left")
+    medians = curvature.groupby(POINT, dropna=False)["hessian_norm"].median()
+    return points.merge(medians.rename("hessian_median").reset_index(), on=POINT, how="left")
 
 
 def growth(points: pd.DataFrame, checkpoint: str = "final") -> Iterator[Number]:

@@ -11,38 +11,52 @@ import pandas as pd
 
 from fedscan.analysis.intervals import Estimate, median
 from fedscan.analysis.numbers import Number
+from fedscan.experiments.bounds.comparisons import COMPARISONS, Comparison, bounds_of_points
+from fedscan.experiments.teachers.tables import CELL
+from fedscan.models.selective_ssm.layout import BLOCKS
 
-BLOCKS = ("W_delta", "W_B", "W_C", "A")
 CHECKPOINTS = ("initialization", "intermediate", "final", "frozen_teacher")
-DIFFERENCES = "finite_difference<=L_SSM_0.001"
-CELL = ["d_input", "d_state", "rho"]
+# What names a point in the collected tables.
+POINT = [*CELL, "seed", "checkpoint", "update"]
 
 
 class Evaluated(NamedTuple):
     """Collected tables of stage ``evaluation``, with columns d_input and d_state."""
 
     points: pd.DataFrame
-    gradients: pd.DataFrame  # with utilization and utilization_tight
-    curvature: pd.DataFrame  # with L, L_tight and L_step
+    gradients: pd.DataFrame  # with the bounds, utilization and utilization_tight
+    curvature: pd.DataFrame  # with the bounds
     trajectories: pd.DataFrame
 
 
-def with_utilization(points: pd.DataFrame, gradients: pd.DataFrame) -> pd.DataFrame:
-    """Join every sequence's gradient with the bounds of its point.
+def with_bounds(points: pd.DataFrame, rows: pd.DataFrame, every: bool) -> pd.DataFrame:
+    """Join sequences with the bounds of their point.
 
     Args:
         points: table ``points``.
-        gradients: table ``gradients``.
+        rows: table ``gradients`` or ``curvature``.
+        every: whether of all test sequences, as ``gradients``, see ``comparisons``.
 
     Returns:
-        ``gradients`` with columns utilization and utilization_tight, measured / bound.
+        ``rows`` with a column per bound.
     """
-    key = [*CELL, "seed", "checkpoint", "update"]
-    joined = gradients.merge(points[[*key, "G", "G_tight"]], on=key, how="left", validate="m:1")
-    return joined.assign(
-        utilization=joined["gradient_norm"] / joined["G"],
-        utilization_tight=joined["gradient_norm"] / joined["G_tight"],
-    ).drop(columns=["G", "G_tight"])
+    names = [column.name for column in bounds_of_points(every)]
+    return rows.merge(points[[*POINT, *names]], on=POINT, how="left", validate="m:1")
+
+
+def with_utilization(gradients: pd.DataFrame) -> pd.DataFrame:
+    """Divide every sequence's gradient by its bounds.
+
+    Args:
+        gradients: table ``gradients`` with the bounds.
+
+    Returns:
+        The same with columns utilization and utilization_tight, measured / bound.
+    """
+    return gradients.assign(
+        utilization=gradients["gradient_norm"] / gradients["G"],
+        utilization_tight=gradients["gradient_norm"] / gradients["G_tight"],
+    )
 
 
 def table1(found: Evaluated) -> Iterator[Number]:
@@ -54,34 +68,39 @@ def table1(found: Evaluated) -> Iterator[Number]:
     Yields:
         Numbers; rows that the paper does not have are marked as ours.
     """
-    points, curvature, pairs = found.points, found.curvature, found.trajectories
-    applicable = curvature[curvature["applicable"]]
-    ours = "ours, not in the paper"
-    sequences = int(points["sequences"].sum())
-    for suffix, check in (("", "gradient_norm<=G_SSM"), ("_tight", "gradient_norm<=G_SSM_tight")):
-        violations = int(points[f"violations{suffix}"].sum())
-        yield from _check(check, sequences, violations, found.gradients[f"utilization{suffix}"])
-    checks = (
-        ("hessian_opnorm<=L_SSM_0", curvature, "hessian_norm", "L", "hessian", ""),
-        (DIFFERENCES, applicable, "difference_ratio", "L_step", "difference",
-         "balls inside the stability set"),
-        ("trajectory_gradient_lipschitz<=L_SSM_R", pairs, "gradient_ratio", "L_distance",
-         "gradient", ""),
-        ("bound_variation<=L_G_R", pairs, "bound_ratio", "L_G_distance", "bound", ""),
-        ("ours: hessian_opnorm<=L_SSM_tight", curvature, "hessian_norm", "L_tight", "tight", ours),
-        ("ours: finite_difference<=L with the ball's margins", curvature, "difference_ratio",
-         "own_bound", "own", "ours; covers balls outside the configured set too"),
-    )  # fmt: skip
-    for check, rows, measured, bound, violation, note in checks:
-        violations = int(rows[f"violation_{violation}"].sum())
-        yield from _check(check, len(rows), violations, rows[measured] / rows[bound], note)
+    points, pairs = found.points, found.trajectories
+    for comparison in COMPARISONS:
+        if not comparison.ours:
+            yield from _of_comparison(comparison, found)
+    for check, measured, bound, violation in (
+        ("trajectory_gradient_lipschitz<=L_SSM_R", "gradient_ratio", "L_distance", "gradient"),
+        ("bound_variation<=L_G_R", "bound_ratio", "L_G_distance", "bound"),
+    ):
+        violations = int(pairs[f"violation_{violation}"].sum())
+        yield from _check(check, len(pairs), violations, pairs[measured] / pairs[bound])
+    for comparison in COMPARISONS:
+        if comparison.ours:
+            yield from _of_comparison(comparison, found)
     ratio = points["batch_gradient"] / points["gradient_mean"]
     broken = int(points["batch_violations"].sum())
     note = "ours; the largest ratio is to the mean norm"
     yield from _check("ours: batch_gradient<=mean norm and G", 3 * len(points), broken, ratio, note)
-    outside = len(curvature) - len(applicable)
-    text = "balls that leave the stability set; the configured bound says nothing there"
-    yield Number("table1", DIFFERENCES, "not_applicable", outside, note=text)
+    for comparison in COMPARISONS:
+        if comparison.condition is not None:
+            outside = int((~found.curvature[comparison.condition.column.name]).sum())
+            text = comparison.condition.outside
+            yield Number("table1", comparison.row, "not_applicable", outside, note=text)
+
+
+def _of_comparison(comparison: Comparison, found: Evaluated) -> Iterator[Number]:
+    every, condition = comparison.measured.every, comparison.condition
+    rows = found.gradients if every else found.curvature
+    if condition is not None:
+        rows = rows[rows[condition.column.name]]
+    counted = found.points if every else rows
+    violations = int(counted[comparison.flag.name].sum())
+    ratio = rows[comparison.measured.name] / rows[comparison.bound.name]
+    yield from _check(comparison.row, len(rows), violations, ratio, comparison.note)
 
 
 def _check(

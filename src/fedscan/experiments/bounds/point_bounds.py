@@ -1,36 +1,48 @@
 """Bounds at parameter points of one (D, N): theory evaluated for all points at once."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedscan.models.selective_ssm.layout import Shape, blocks
+from fedscan.experiments.bounds.comparisons import COMPARISONS, Known, conditions
+from fedscan.models.selective_ssm.layout import BLOCKS, Shape, blocks
 from fedscan.models.selective_ssm.stability import Margins, softplus
-from fedscan.theory.constants import Norms, configured, realised, spectral_norms
+from fedscan.theory.constants import configured, realised, spectral_norms
 from fedscan.theory.gradient import gradient_bound
 from fedscan.theory.overflow import infinite
 from fedscan.theory.smoothness import smoothness_bound
 from fedscan.theory.variation import bound_variation
 
+Columns = Mapping[str, Any]
+
 
 class PointBounds(NamedTuple):
-    """Arrays over points."""
+    """Bounds at points: arrays over points, or numbers of one.
 
-    norms: Norms
-    k_delta: np.ndarray
-    k_b: np.ndarray
-    G: np.ndarray
-    G_tight: np.ndarray
-    recurrent_share: np.ndarray
-    L: np.ndarray
-    L_tight: np.ndarray
-    L_step: np.ndarray
-    own: np.ndarray  # smoothness on the ball of the step, with the ball's own margins
-    applicable: np.ndarray  # bool: that ball lies in the stability set
-    gamma_hat: np.ndarray
-    delta_hat: np.ndarray
-    rho_hat: np.ndarray
-    overflow: list[str]
+    Attributes:
+        facts: column of table ``points`` -> what the bounds are made of.
+        values: column of a comparison's bound -> the bound.
+        holds: column of a condition -> whether its bounds hold.
+        overflow: intermediate quantities that are infinite at some point.
+    """
+
+    facts: Columns
+    values: Columns
+    holds: Columns
+    overflow: tuple[str, ...]
+
+    def at(self, index: int) -> "PointBounds":
+        """Return the bounds of one point.
+
+        Args:
+            index: of the point.
+        """
+
+        def one(arrays: Columns) -> Columns:
+            return {name: array[index].item() for name, array in arrays.items()}
+
+        return PointBounds(one(self.facts), one(self.values), one(self.holds), self.overflow)
 
 
 def point_bounds(
@@ -51,31 +63,31 @@ def point_bounds(
     """
     layers = blocks(points, shape)
     norms, decay = spectral_norms(*layers), -np.log(rho)
-    at_point, ball = configured(norms, decay, *shape), configured(norms, decay, *shape, radius=step)
-    tight = realised(*layers, length=length)
-    gradient, smooth = gradient_bound(at_point), smoothness_bound(at_point)
-    gradient_tight, smooth_tight = gradient_bound(tight), smoothness_bound(tight)
     gamma, smallest = np.min(-layers.A, axis=1), np.min(layers.W_delta, axis=(1, 2))
     own_gamma, own_delta = gamma - step, softplus(smallest - step)
-    own_decay = np.maximum(own_gamma, 0) * own_delta
-    own = smoothness_bound(configured(norms, own_decay, *shape, radius=step)).bound
-    named = [*infinite(gradient), *infinite(smooth), *infinite(gradient_tight)]
+    known = Known(
+        point=configured(norms, decay, *shape),
+        tight=realised(*layers, length=length),
+        ball=configured(norms, decay, *shape, radius=step),
+        own_ball=configured(norms, np.maximum(own_gamma, 0) * own_delta, *shape, radius=step),
+        inside=(own_gamma >= margins.gamma) & (own_delta >= margins.delta),
+    )
+    gradient = gradient_bound(known.point)
+    facts = {
+        **{f"norm_{block}": norm for block, norm in zip(BLOCKS, norms, strict=True)},
+        "k_delta": known.point.step,
+        "k_b": gradient.k_b,
+        "recurrent_share": gradient.recurrent / gradient.bound,
+        "gamma_hat": gamma,
+        "delta_hat": softplus(smallest),
+        "rho_hat": np.exp(-gamma * softplus(smallest)),
+    }
+    parts = (gradient, smoothness_bound(known.point), gradient_bound(known.tight))
     return PointBounds(
-        norms,
-        at_point.step,
-        gradient.k_b,
-        gradient.bound,
-        gradient_tight.bound,
-        gradient.recurrent / gradient.bound,
-        smooth.bound,
-        smooth_tight.bound,
-        smoothness_bound(ball).bound,
-        own,
-        (own_gamma >= margins.gamma) & (own_delta >= margins.delta),
-        gamma,
-        softplus(smallest),
-        np.exp(-gamma * softplus(smallest)),
-        named,
+        facts,
+        {c.bound.name: np.broadcast_to(c.value(known), len(points)) for c in COMPARISONS},
+        {condition.column.name: condition.holds(known) for condition in conditions()},
+        tuple(dict.fromkeys(name for part in parts for name in infinite(part))),
     )
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedscan.analysis.aligned_text import bounds_summary
 from fedscan.analysis.numbers import Number, numbers_table
 from fedscan.experiments.bounds import fits as bound_fits
 from fedscan.experiments.bounds import numbers as bound_tables
@@ -16,9 +15,10 @@ from fedscan.experiments.bounds.evaluation_tables import (
     TRAJECTORIES,
 )
 from fedscan.experiments.bounds.figures import figures
-from fedscan.experiments.bounds.numbers import Evaluated, with_utilization
+from fedscan.experiments.bounds.numbers import Evaluated, with_bounds, with_utilization
 from fedscan.experiments.bounds.paper import paper_numbers
 from fedscan.experiments.bounds.tables import LEARNERS
+from fedscan.experiments.bounds.text import bounds_text
 from fedscan.experiments.teachers.tables import TEACHERS
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
@@ -66,7 +66,7 @@ def run(job: Job) -> None:
     table = numbers_table(numbers, paper_numbers(published(PUBLISHED, PAPER_TABLES)))
     provenance = {"settings": settings, "versions": versions()}
     write_numbers(table, folder, provenance)
-    atomic.write_text(folder / "summary.txt", bounds_summary(table))
+    atomic.write_text(folder / "summary.txt", bounds_text(table))
     for name, draw in figures(found, learners, teachers, table).items():
         save_figure(draw, folder / name)
 
@@ -76,11 +76,9 @@ def _evaluated(shapes: Mapping[str, Mapping[str, Any]], folder: Path) -> Evaluat
         parquet.collect(shapes, folder, table)
         for table in (POINTS, GRADIENTS, CURVATURE, TRAJECTORIES)
     )
-    key = [*bound_tables.CELL, "seed", "checkpoint", "update"]
-    bounds = points[[*key, "L", "L_tight", "L_step"]]
     return Evaluated(
         bound_fits.with_hessians(points, curvature),
-        with_utilization(points, gradients),
-        curvature.merge(bounds, on=key, how="left", validate="m:1"),
+        with_utilization(with_bounds(points, gradients, every=True)),
+        with_bounds(points, curvature, every=False),
         trajectories,
     )

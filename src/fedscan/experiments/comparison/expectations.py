@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from fedscan.analysis.intervals import ENOUGH, RESAMPLES, SEED, Estimate
+from fedscan.analysis.intervals import Estimate, pearson
 from fedscan.declared import algorithms
 
 # Each algorithm's file declares them.
@@ -96,24 +96,4 @@ def correlation(changes: pd.DataFrame, configuration: list[str], between: str) -
         nothing = Estimate(np.nan, np.nan, np.nan)
         return Correlation(nothing, np.nan, len(rows))
     names = rows[configuration].astype(str).agg("|".join, axis=1).to_numpy()
-    return Correlation(_pearson(x, y, names), float(stats.spearmanr(x, y).statistic),
-                       len(rows))  # fmt: skip
-
-
-def _pearson(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> Estimate:
-    names, index = np.unique(groups, return_inverse=True)
-    sums = np.zeros((len(names), 6))
-    np.add.at(sums, index, np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1))
-    centre = float(_r(sums.sum(axis=0)))
-    if len(names) < ENOUGH:
-        return Estimate(centre, np.nan, np.nan)
-    share = np.full(len(names), 1 / len(names))
-    counts = np.random.default_rng(SEED).multinomial(len(names), share, RESAMPLES)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        resampled = _r((counts @ sums).T)
-    return Estimate(centre, *map(float, np.nanpercentile(resampled, [2.5, 97.5])))
-
-
-def _r(sums: np.ndarray) -> np.ndarray:
-    n, x, y, xx, xy, yy = sums
-    return np.asarray((n * xy - x * y) / np.sqrt((n * xx - x * x) * (n * yy - y * y)))
+    return Correlation(pearson(x, y, names), float(stats.spearmanr(x, y).statistic), len(rows))

@@ -8,15 +8,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from fedscan.analysis.style import CHANGE_MAP, LOOKS, NAMES, nothing_to_show, token_word
+from fedscan.analysis.style import CHANGE_MAP, LOOKS, NAMES, nothing_to_show, panel, token_word
 from fedscan.experiments.comparison.curves import validation_curves
 from fedscan.experiments.comparison.selection import BASELINE, CONFIGURATION
 from fedscan.models.backbones import BACKBONES
 
 # Numbers are written into the cells of a heat map up to this many rows.
 WRITTEN = 24
-# Of twelve layers: every share of the paper is a whole number of them. Ties keep their order.
-SSM_SHARE_ORDER = sorted(BACKBONES, key=lambda name: len(BACKBONES[name](12)))
+# Inches of a figure with a line per algorithm.
+SIZE = (6.4, 4.6)
+# Backbones by rising number of attention layers, counted at a depth that all shares divide.
+SSM_SHARE_ORDER = sorted(BACKBONES, key=lambda name: len(BACKBONES[name](16)))
 
 
 def change_heat_map(comparison: pd.DataFrame) -> Figure:
@@ -103,7 +105,7 @@ def client_count(comparison: pd.DataFrame, tokenizer: str) -> Figure:
     Returns:
         A line per algorithm: geometric mean over the study's other axes.
     """
-    figure, axis = _single()
+    figure, axis = panel(SIZE)
     for name, part in _by_algorithm(comparison):
         means = part.groupby("clients")["log"].mean()
         axis.plot(means.index, np.exp(means), marker="o", label=NAMES[name], **LOOKS[name])
@@ -125,7 +127,7 @@ def backbones(comparison: pd.DataFrame, tokenizer: str) -> Figure:
     Returns:
         A line of points per algorithm, backbones by falling share of Mamba2 layers.
     """
-    figure, axis = _single()
+    figure, axis = panel(SIZE)
     names = [name for name in SSM_SHARE_ORDER if name in set(comparison["backbone"])]
     for algorithm, part in _by_algorithm(comparison):
         means = part.groupby("backbone")["log"].mean()
@@ -179,13 +181,6 @@ def _by_algorithm(comparison: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
         for name in NAMES
         if (rows["algorithm"] == name).any()
     ]
-
-
-def _single() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(6.4, 4.6), layout="constrained")
-    axis = figure.subplots()
-    axis.grid(alpha=0.3)
-    return figure, axis
 
 
 def _finish(figure: Figure, axis: Axes, tokenizer: str) -> Figure:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from fedscan.analysis.intervals import mean
 from fedscan.analysis.numbers import Key, Number
 from fedscan.analysis.style import NAMES
 from fedscan.experiments.comparison.expectations import agreement, correlation
@@ -104,12 +104,7 @@ def paired_tests(paired: pd.DataFrame, order: Sequence[str] = ()) -> Iterator[Nu
     for algorithm in [name for name in dict.fromkeys([*first, *NAMES]) if name in there]:
         part = paired[paired["algorithm"] == algorithm]
         means = part.groupby(CONFIGURATION)["log_change"].mean().to_numpy(float)
-        low = high = np.nan
-        if len(means) > 1 and np.ptp(means) > 0:
-            interval = stats.ttest_1samp(means, 0.0).confidence_interval(0.95)
-            low, high = float(interval.low), float(interval.high)
-        row = NAMES[algorithm]
-        yield Number("paired", row, "mean_log_change", float(means.mean()), low, high, note)
+        yield Number("paired", NAMES[algorithm], "mean_log_change", *mean(means), note)
 
 
 def factor_tables(

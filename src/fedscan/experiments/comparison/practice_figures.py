@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedscan.analysis.style import LOOKS, NAMES, nothing_to_show
-from fedscan.experiments.comparison.quantities import QUANTITIES
+from fedscan.experiments.comparison.quantities import WORDS
 from fedscan.experiments.comparison.selection import BASELINE, CONFIGURATION
 
 MARKERS = "osD^v<>p"
@@ -84,7 +84,7 @@ def movement_figure(joined: pd.DataFrame) -> Figure:
         axis.axvline(1, color="black", linewidth=0.7)
         axis.set_xscale("log")
         _plain_ticks(axis.xaxis, ratio)
-        axis.set_xlabel(f"{QUANTITIES[quantity]} / FedAvg's")
+        axis.set_xlabel(f"{WORDS[quantity]} / FedAvg's")
         axis.grid(alpha=0.3)
     axes[0].set_yscale("log")
     _plain_ticks(axes[0].yaxis, outcome)

@@ -11,27 +11,15 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from fedscan.analysis.intervals import mean
 from fedscan.analysis.numbers import Number
 from fedscan.experiments.comparison.expectations import expectation
 from fedscan.experiments.comparison.selection import BASELINE, CONFIGURATION
+from fedscan.experiments.comparison.summary_tables import AVERAGED
+from fedscan.experiments.comparison.tables import IN_PROJ_BLOCKS
 
 # Column of table ``quantities`` -> what a reader calls it.
-QUANTITIES = {
-    "client_drift": "client drift",
-    "client_drift_max": "largest client drift",
-    "update_dispersion": "update dispersion",
-    "mean_update_norm": "norm of the mean update",
-    "server_displacement": "server displacement",
-    "cosine_to_mean": "cosine of updates to their mean",
-    "gradient_norm": "local gradient norm",
-    "rho_hat": "realised ρ̂ (slowest head)",
-    "median_decay": "median decay of the heads",
-    "spectral_norm_z": "spectral norm of block z",
-    "spectral_norm_x": "spectral norm of block x",
-    "spectral_norm_B": "spectral norm of block B",
-    "spectral_norm_C": "spectral norm of block C",
-    "spectral_norm_dt": "spectral norm of block dt",
-}
+WORDS = {quantity.name: quantity.words for quantity in AVERAGED}
 EXPECTATION = "expectation of Table 2"
 FEWEST_ALGORITHMS = 3
 _ROUNDS = {
@@ -42,7 +30,6 @@ _ROUNDS = {
     "server_displacement": "server_displacement",
     "cosine_to_mean": "cosine_to_mean",
 }
-_BLOCKS = [f"spectral_norm_{block}" for block in ("z", "x", "B", "C", "dt")]
 
 
 def run_quantities(
@@ -57,7 +44,7 @@ def run_quantities(
         heads: its table ``heads``.
 
     Returns:
-        A row per value with the columns of ``QUANTITIES``; NaN where the model has no such block.
+        A row per value with the quantities' columns; NaN where the model has no such block.
     """
     by_value = rounds.groupby("value")
     found = {name: by_value[column].mean() for name, column in _ROUNDS.items()}
@@ -68,9 +55,10 @@ def run_quantities(
         ("median_decay", per_round["decay_median"].median()),
     ):
         found[name] = series.groupby("value").mean()
-    for block in _BLOCKS:
-        found[block] = mixers.groupby("value")[block].mean()
-    table = pd.DataFrame(found, index=by_value.size().index)[list(QUANTITIES)]
+    for block in IN_PROJ_BLOCKS:
+        norm = f"spectral_norm_{block}"
+        found[norm] = mixers.groupby("value")[norm].mean()
+    table = pd.DataFrame(found, index=by_value.size().index)[list(WORDS)]
     return table.astype(float).reset_index()
 
 
@@ -84,7 +72,7 @@ def outcomes(runs: pd.DataFrame, quantities: pd.DataFrame, between: str) -> pd.D
         between: see ``expectations.expectation``.
 
     Returns:
-        The runs with the columns of ``QUANTITIES`` and the expectation, FedAvg's being 0.
+        The runs with the quantities' columns and the expectation, FedAvg's being 0.
     """
     key = [*CONFIGURATION, "algorithm", "seed", "value"]
     joined = runs[[*key, "val_ppl_last10"]].merge(quantities, on=key, validate="1:1")
@@ -109,7 +97,7 @@ def rank_correlations(joined: pd.DataFrame) -> pd.DataFrame:
         if len(part) < FEWEST_ALGORITHMS:
             continue
         outcome = part["val_ppl_last10"].to_numpy(float)
-        for quantity in (*QUANTITIES, EXPECTATION):
+        for quantity in (*WORDS, EXPECTATION):
             values = part[quantity].to_numpy(float)
             # An algorithm without an expectation takes no part in the expectations' order.
             taken = np.isfinite(values) if quantity == EXPECTATION else np.full(len(values), True)
@@ -149,19 +137,13 @@ def ordering(correlations: pd.DataFrame) -> Iterator[Number]:
         parts += [(f" beta={beta:g}", part) for beta, part in mine.groupby("beta")]
         for suffix, part in parts:
             means = part.groupby(CONFIGURATION)[["spearman", "concordant"]].mean()
-            row = f"{QUANTITIES.get(name, name)}{suffix}"
-            value, low, high = _interval(means["spearman"].to_numpy(float))
+            row = f"{WORDS.get(name, name)}{suffix}"
+            value, low, high = mean(means["spearman"].to_numpy(float))
+            # No correlation is beyond 1; NaN, where there is no interval, stays.
+            low, high = float(np.maximum(low, -1.0)), float(np.minimum(high, 1.0))
             yield Number("practice", row, "mean_spearman", value, low, high, note)
             yield Number("practice", row, "concordant_pairs", float(means["concordant"].mean()))
             yield Number("practice", row, "configurations", len(means))
-
-
-def _interval(values: np.ndarray) -> tuple[float, float, float]:
-    mean = float(values.mean())
-    if len(values) < 2 or np.ptp(values) == 0:
-        return mean, np.nan, np.nan
-    interval = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
-    return mean, max(float(interval.low), -1.0), min(float(interval.high), 1.0)
 
 
 def _concordant(values: np.ndarray, outcome: np.ndarray) -> float:

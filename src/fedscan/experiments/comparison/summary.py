@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedscan.analysis.numbers import Number, numbers_table
+from fedscan.analysis.numbers import Key, Number, numbers_table
 from fedscan.experiments.comparison import grid
 from fedscan.experiments.comparison import numbers as comparison_numbers
 from fedscan.experiments.comparison import sizes as study_numbers
@@ -61,8 +61,14 @@ def run(job: Job) -> None:
         [compare(part).assign(study=study) for study, part in studies.items()], ignore_index=True
     )
     write_table(table, COMPARISON, folder, provenance)
-    partitions = _partitions(runs, job.results / "partition")
-    numbers = _numbers(settings, studies, table, partitions)
+    # Methods stand in the order of the paper's Table 2.
+    tables = published(PUBLISHED, TABLES)
+    ours = [
+        *_grid_numbers(settings["analysis"], studies, table, list(tables["table2"]["algorithm"])),
+        *study_numbers.budgets(_partitions(runs, job.results / "partition")),
+        *study_numbers.model_sizes(_sizes(runs, settings["model"])),
+    ]
+    numbers = _with_differences(numbers_table(ours, _paper(tables)), differences(settings["paper"]))
     write_numbers(numbers, folder, provenance)
     text = comparison_text(table, settings["paper"]["text"], settings["paper"]["tokenizer"])
     atomic.write_text(folder / "comparison.txt", text)
@@ -99,26 +105,13 @@ def _partitions(runs: list[grid.Run], folder: Path) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _numbers(
-    settings: Mapping[str, Any],
-    studies: Mapping[str, pd.DataFrame],
-    table: pd.DataFrame,
-    partitions: pd.DataFrame,
-) -> pd.DataFrame:
-    """Return what theory expected and what happened, with the paper's numbers beside ours."""
-    paper_tables = published(PUBLISHED, TABLES)
-    # Methods in the order of the paper's Table 2.
-    order = list(paper_tables["table2"]["algorithm"])
-    found = [
-        *_grid_numbers(settings["analysis"], studies, table, order),
-        *study_numbers.budgets(partitions),
-        *study_numbers.model_sizes(_sizes(settings)),
-    ]
-    paper = comparison_numbers.paper_numbers(paper_tables) | study_numbers.paper_sizes(
-        paper_tables["table5"]
-    )
-    numbers = numbers_table(found, paper)
-    note = differences(settings["paper"])
+def _paper(tables: Mapping[str, pd.DataFrame]) -> dict[Key, float]:
+    """Return the paper's numbers."""
+    return comparison_numbers.paper_numbers(tables) | study_numbers.paper_sizes(tables["table5"])
+
+
+def _with_differences(numbers: pd.DataFrame, note: str) -> pd.DataFrame:
+    """Say beside every number that the paper has too what this run does otherwise."""
     both = numbers["value"].notna() & numbers["paper"].notna() & (numbers["note"] == "")
     return numbers.assign(note=numbers["note"].mask(both, note))
 
@@ -145,11 +138,11 @@ def _grid_numbers(
             yield from comparison_numbers.factor_tables(studies[study], part, factors)
 
 
-def _sizes(settings: Mapping[str, Any]) -> dict[tuple[str, int], dict[str, int]]:
-    shapes = {(r.job.backbone, r.job.depth) for r in grid.runs(settings["studies"])}
+def _sizes(runs: list[grid.Run], model: Mapping[str, Any]) -> dict[tuple[str, int], dict[str, int]]:
+    shapes = {(r.job.backbone, r.job.depth) for r in runs}
     found = {}
     for backbone, depth in sorted(shapes):
         layers = BACKBONES[backbone](depth)
-        shape = Architecture(depth=depth, attention_layers=layers, **settings["model"])
+        shape = Architecture(depth=depth, attention_layers=layers, **model)
         found[backbone, depth] = parameter_counts(shape)
     return found

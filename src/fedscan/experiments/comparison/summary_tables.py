@@ -1,6 +1,8 @@
 """Tables made of all training jobs."""
 
-from fedscan.experiments.comparison.tables import ROUNDS, RUNS, VALUE
+from typing import NamedTuple
+
+from fedscan.experiments.comparison.tables import IN_PROJ_BLOCKS, ROUNDS, RUNS, VALUE
 from fedscan.io.tables import FLOAT, INT, TEXT, Column, Table
 
 JOB_KEYS = (
@@ -59,24 +61,68 @@ ALL_ROUNDS = Table(
     ("compare/all_rounds",),
 )
 
-_AVERAGED = {
-    "client_drift": ("-", "mean over clients of ||local - global||"),
-    "client_drift_max": ("-", "largest ||local - global||"),
-    "update_dispersion": ("-", "weighted mean of ||update - mean update||^2"),
-    "mean_update_norm": ("-", "norm of the weighted mean update"),
-    "server_displacement": ("-", "norm of the change of the global parameters"),
-    "cosine_to_mean": ("-", "mean over clients of cos(update, mean update)"),
-    "gradient_norm": ("-", "mean norm of the local step directions before clipping"),
-    "rho_hat": ("-", "largest exp(A dt) of any head on the probe batch"),
-    "median_decay": ("-", "median over heads of the median exp(A dt)"),
-    **{
-        f"spectral_norm_{block}": (
+
+class Quantity(NamedTuple):
+    """What is averaged over a run's rounds: column, what a reader calls it, unit and meaning."""
+
+    name: str
+    words: str
+    unit: str
+    meaning: str
+
+
+AVERAGED = (
+    Quantity("client_drift", "client drift", "-", "mean over clients of ||local - global||"),
+    Quantity("client_drift_max", "largest client drift", "-", "largest ||local - global||"),
+    Quantity(
+        "update_dispersion",
+        "update dispersion",
+        "-",
+        "weighted mean of ||update - mean update||^2",
+    ),
+    Quantity(
+        "mean_update_norm", "norm of the mean update", "-", "norm of the weighted mean update"
+    ),
+    Quantity(
+        "server_displacement",
+        "server displacement",
+        "-",
+        "norm of the change of the global parameters",
+    ),
+    Quantity(
+        "cosine_to_mean",
+        "cosine of updates to their mean",
+        "-",
+        "mean over clients of cos(update, mean update)",
+    ),
+    Quantity(
+        "gradient_norm",
+        "local gradient norm",
+        "-",
+        "mean norm of the local step directions before clipping",
+    ),
+    Quantity(
+        "rho_hat",
+        "realised ρ̂ (slowest head)",
+        "-",
+        "largest exp(A dt) of any head on the probe batch",
+    ),
+    Quantity(
+        "median_decay",
+        "median decay of the heads",
+        "-",
+        "median over heads of the median exp(A dt)",
+    ),
+    *(
+        Quantity(
+            f"spectral_norm_{block}",
+            f"spectral norm of block {block}",
             "-",
             f"largest singular value of in_proj's {block}, mixers' mean",
         )
-        for block in ("z", "x", "B", "C", "dt")
-    },
-}
+        for block in IN_PROJ_BLOCKS
+    ),
+)
 
 QUANTITIES = Table(
     "quantities",
@@ -84,8 +130,8 @@ QUANTITIES = Table(
         *JOB_KEYS,
         VALUE,
         *(
-            Column(name, FLOAT, unit, f"{meaning}; mean over rounds", nullable=True)
-            for name, (unit, meaning) in _AVERAGED.items()
+            Column(q.name, FLOAT, q.unit, f"{q.meaning}; mean over rounds", nullable=True)
+            for q in AVERAGED
         ),
     ),
     ("practice/quantities",),

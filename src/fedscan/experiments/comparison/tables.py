@@ -82,6 +82,9 @@ CLIENTS = Table(
     (f"{JOB_FOLDER}/clients",),
 )
 
+# What a mixer's in_proj makes of its input, in the order of its rows.
+IN_PROJ_BLOCKS = ("z", "x", "B", "C", "dt")
+
 MIXERS = Table(
     "mixers",
     (
@@ -92,7 +95,7 @@ MIXERS = Table(
             Column(
                 f"spectral_norm_{block}", FLOAT, "-", f"largest singular value of in_proj's {block}"
             )
-            for block in ("z", "x", "B", "C", "dt")
+            for block in IN_PROJ_BLOCKS
         ),
     ),
     (f"{JOB_FOLDER}/mixers",),

@@ -1,7 +1,10 @@
 """The comparison as aligned text, for a terminal."""
 
+from typing import Any
+
 import pandas as pd
 
+from fedscan.analysis.aligned_text import Row, aligned, plus_minus
 from fedscan.analysis.style import NAMES
 from fedscan.experiments.comparison.selection import CONFIGURATION
 
@@ -26,19 +29,11 @@ def comparison_text(comparison: pd.DataFrame, text: str, tokenizer: str) -> str:
         names = dict(zip(axes, key, strict=True))
         heading = ", ".join(f"{k}={v:g}" if k == "beta" else f"{k}={v}" for k, v in names.items())
         rows = [HEADER, *(_row(row) for row in part.to_dict("records"))]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if i in (0, 5) else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
-        blocks.append("\n".join([heading, *lines]))
+        blocks.append(f"{heading}\n{aligned(rows, right=range(1, 5))}")
     return "\n\n".join(blocks) + "\n"
 
 
-def _row(row: dict[str, object]) -> tuple[str, ...]:
+def _row(row: dict[str, Any]) -> Row:
     notes = _short(str(row["value"]))
     if row["failed_runs"]:
         notes += f"  ({row['failed_runs']} failed)"
@@ -50,7 +45,7 @@ def _row(row: dict[str, object]) -> tuple[str, ...]:
     return (
         NAMES[str(row["algorithm"])],
         *(
-            _plus_minus(row[f"{m}_mean"], row[f"{m}_std"])
+            plus_minus(row[f"{m}_mean"], row[f"{m}_std"], 2)
             for m in ("train_ppl", "val_ppl", "val_ppl_last10")
         ),
         "n/a" if pd.isna(change) else f"{change:+.1f}%",
@@ -61,9 +56,3 @@ def _row(row: dict[str, object]) -> tuple[str, ...]:
 def _short(value: str) -> str:
     """Cut a long list of hyperparameters; the comparison table has them all."""
     return value if len(value) <= LONGEST_VALUE else f"{value[: LONGEST_VALUE - 3]}..."
-
-
-def _plus_minus(mean: object, spread: object) -> str:
-    if pd.isna(mean):
-        return "n/a"
-    return f"{mean:.2f}" if pd.isna(spread) else f"{mean:.2f} ± {spread:.2f}"

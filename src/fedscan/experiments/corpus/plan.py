@@ -32,6 +32,21 @@ def partitions(config: Config) -> dict[str, PartitionAxes]:
     return {partition_path(*one): one for one in axes}
 
 
+def partition_files(setting: str, beta: str, clients: str) -> list[str]:
+    """Return the files of a partition that training reads.
+
+    Args:
+        setting: name of the domain assignment.
+        beta: heterogeneity, as in the path.
+        clients: number of clients, as in the path.
+
+    Returns:
+        A file per split.
+    """
+    path = f"setting={setting}/beta={beta}/clients={clients}"
+    return [f"results/partition/{path}/{split}.parquet" for split in SPLITS]
+
+
 def domains(config: Config) -> list[str]:
     """Return the domains that the studies' settings name.
 

@@ -17,6 +17,7 @@ from fedscan.labels import value_file
 from fedscan.models.language_model import Architecture
 from fedscan.models.pretrained import parameters
 from fedscan.params.algebra import Params
+from fedscan.pipeline.errors import under_key
 from fedscan.pipeline.model_files import DTYPES, WEIGHTS, from_pretrained, write_base
 from fedscan.pipeline.stage import Job
 
@@ -47,7 +48,8 @@ def run(job: Job) -> None:
         base = _best_federated(settings["jobs"], job.results / "federated", precision)
         report(f"best of the federated runs: {base.selected}, {base.val_ppl_last10:.3f}")
     else:
-        base = Base(*from_pretrained(origin, precision))
+        with under_key(f"merging.bases (a folder, a hub id or {FEDERATED!r})"):
+            base = Base(*from_pretrained(origin, precision))
     name = settings["tokenizer"]["name"]
     needed = TOKENIZERS[name](**settings["tokenizer"].get(name, {})).vocab_size
     rows = base.shape.padded_vocab_size

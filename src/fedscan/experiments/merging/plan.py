@@ -1,6 +1,6 @@
 """Settings and files of merging's stages. No torch: the Snakefile reads it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,18 +94,21 @@ def is_federated(config: Config, base: str) -> bool:
     return bool(bases(config)[base]["checkpoint"] == grid.FEDERATED)
 
 
-def base_files(config: Config, base: str) -> list[Path]:
-    """Return the files of a local checkpoint; what is fetched from the hub is no file here.
+def base_files(config: Config, base: str, jobs: Iterable[str]) -> list[str]:
+    """Return what a base is made from; what is fetched from the hub is no file here.
 
     Args:
         config: the whole configuration.
         base: its name.
+        jobs: folders of the training jobs below results/federated.
 
     Returns:
-        Existing files.
+        Tables of all runs, or the files of a local checkpoint that are there.
     """
+    if is_federated(config, base):
+        return [f"results/federated/{job}/runs.parquet" for job in jobs]
     folder = Path(bases(config)[base]["checkpoint"]).expanduser()
-    return sorted(path for pattern in CHECKPOINT_FILES for path in folder.glob(pattern))
+    return sorted(str(path) for pattern in CHECKPOINT_FILES for path in folder.glob(pattern))
 
 
 def merging_base(config: Config, base: str, jobs: Sequence[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from fedscan.data.tokenizers import TOKENIZERS
 from fedscan.experiments.merging.tables import TASK_EXAMPLES, TASK_LABELS
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
+from fedscan.pipeline.errors import under_key
 from fedscan.pipeline.stage import Job
 
 
@@ -32,8 +33,11 @@ def run(job: Job) -> None:
     task = definitions()[settings["task"]]
     name = settings["tokenizer"]["name"]
     tokenizer = TOKENIZERS[name](**settings["tokenizer"].get(name, {}))
-    room = layout(task, tokenizer.encode, settings["max_tokens"], settings["reserved_tokens"])
-    pool = TASK_SOURCES[settings["source"]](task, settings["split"], **settings["own"])
+    with under_key("merging.max_tokens, merging.reserved_tokens"):
+        room = layout(task, tokenizer.encode, settings["max_tokens"], settings["reserved_tokens"])
+    source = settings["source"]
+    with under_key(f"merging.{source}"):
+        pool = TASK_SOURCES[source](task, settings["split"], **settings["own"])
     chosen = choose(pool, settings["cap"], settings["seed"], task.name, settings["split"])
     rows = []
     for index, source_row in enumerate(chosen.tolist()):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from fedscan.analysis.aligned_text import Row, aligned, plus_minus
 from fedscan.experiments.merging.numbers import (
     OPERATORS,
     Merged,
@@ -14,8 +15,6 @@ from fedscan.experiments.merging.numbers import (
     spread,
     zero_shot,
 )
-
-Row = tuple[str, ...]
 
 
 def merging_text(found: Merged, source: str) -> str:
@@ -40,17 +39,9 @@ def _block(found: Merged, base: str) -> str:
     rows.append(_row("zero-shot", zero_shot(found, base), tasks, ""))
     for epoch in epochs(found):
         rows += _of_epoch(found, base, epoch, tasks)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if 0 < i <= len(tasks) + 1 else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
     paper = found.names[base]
     title = base if paper == base else f"{base} (in numbers.txt beside the paper's {paper})"
-    return "\n".join([title, *lines, _remarks(found, base)])
+    return "\n".join((title, aligned(rows, right=range(1, len(tasks) + 2)), _remarks(found, base)))
 
 
 def _of_epoch(found: Merged, base: str, epoch: int, tasks: list[str]) -> Iterator[Row]:
@@ -68,8 +59,8 @@ def _of_epoch(found: Merged, base: str, epoch: int, tasks: list[str]) -> Iterato
 
 
 def _row(name: str, rows: pd.DataFrame, tasks: list[str], values: str) -> Row:
-    cells = [_plus_minus(*spread(rows[rows["evaluated_on"] == task])) for task in tasks]
-    return (name, *cells, _plus_minus(*spread(rows)), values)
+    cells = [plus_minus(*spread(rows[rows["evaluated_on"] == task]), 1) for task in tasks]
+    return (name, *cells, plus_minus(*spread(rows), 1), values)
 
 
 def _remarks(found: Merged, base: str) -> str:
@@ -79,9 +70,3 @@ def _remarks(found: Merged, base: str) -> str:
     scored = sum(int(part["examples"].sum()) for part in parts)
     counts = f"{ties} ties among {scored} scored examples (the first label wins)"
     return f"{failed} failed evaluations; {counts}"
-
-
-def _plus_minus(mean: float, deviation: float) -> str:
-    if pd.isna(mean):
-        return "n/a"
-    return f"{mean:.1f}" if pd.isna(deviation) else f"{mean:.1f} ± {deviation:.1f}"

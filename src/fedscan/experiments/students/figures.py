@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from fedscan.analysis.intervals import median
-from fedscan.analysis.style import LOOKS, NAMES
+from fedscan.analysis.style import LOOKS, NAMES, panel
 from fedscan.experiments.students.numbers import Students, core, is_base
 
 SCALES = {"sequence": "#0072B2", "bigram": "#E69F00", "unigram": "#009E73"}
@@ -25,7 +25,7 @@ def drift_against_local_steps(tail: pd.DataFrame) -> Figure:
         Medians over core cells with bootstrap intervals.
     """
     rows = core(tail[is_base(tail, "local_steps")], "local_steps")
-    figure, axis = _single()
+    figure, axis = panel()
     for algorithm, part in rows.groupby("algorithm"):
         name = str(algorithm)
         _medians(axis, part, "local_steps", "drift", LOOKS[name]["color"], NAMES[name])
@@ -43,7 +43,7 @@ def disagreement_against_clients(tail: pd.DataFrame) -> Figure:
         Medians over core cells with bootstrap intervals.
     """
     rows = core(tail[is_base(tail, "clients")], "clients")
-    figure, axis = _single()
+    figure, axis = panel()
     for algorithm, part in rows.groupby("algorithm"):
         name = str(algorithm)
         _medians(axis, part, "clients", "disagreement", LOOKS[name]["color"], NAMES[name])
@@ -60,7 +60,7 @@ def base_against_memory(tail: pd.DataFrame) -> Figure:
         Medians over all cells at the base setting.
     """
     rows = tail[is_base(tail)].assign(memory=lambda frame: 1 - frame["rho"])
-    figure, axis = _single()
+    figure, axis = panel()
     for column, color, name in (
         ("disagreement", "#D55E00", "client disagreement"),
         ("drift", "#0072B2", "client drift"),
@@ -83,7 +83,7 @@ def rounds_by_local_steps(found: Students) -> Figure:
     rows = core(found.rounds[is_base(found.rounds, "local_steps")], "local_steps")
     values = sorted(rows["local_steps"].unique())
     if not values:
-        return _log(*_single(), "round", "squared gradient of f")
+        return _log(*panel(), "round", "squared gradient of f")
     figure = Figure(figsize=(2.9 * len(values) + 0.8, 5.2), layout="constrained")
     axes = figure.subplots(2, len(values), squeeze=False, sharex=True, sharey="row")
     for column, steps in enumerate(values):
@@ -115,7 +115,7 @@ def disagreement_against_bound(found: Students) -> Figure:
         Circles: the certified bound; crosses: the token-level term, ours and uncertified.
     """
     rows = found.rounds.dropna(subset=["disagreement"])
-    figure, axis = _single()
+    figure, axis = panel()
     colors = (("iid", "#0072B2", "#56B4E9"), ("dominant", "#D55E00", "#E69F00"))
     for partition, color, light in colors:
         part = rows[rows["partition"] == partition]
@@ -144,7 +144,7 @@ def variation_by_scale(found: Students) -> Figure:
         Medians over runs.
     """
     groups = list(found.runs.groupby(["partition", "clients"]))
-    figure, axis = _single()
+    figure, axis = panel()
     if not groups:
         return _log(figure, axis, "clients K", "weighted squared total variation")
     for shift, (scale, color) in enumerate(SCALES.items()):
@@ -197,13 +197,6 @@ def _band(axis: Axes, rows: pd.DataFrame, quantity: str, algorithm: str) -> None
     look = LOOKS[algorithm]
     axis.plot(centre.index, centre, label=NAMES[algorithm], **look)
     axis.fill_between(centre.index, low, high, color=look["color"], alpha=0.15, linewidth=0)
-
-
-def _single() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(5.4, 4.2), layout="constrained")
-    axis = figure.subplots()
-    axis.grid(alpha=0.3)
-    return figure, axis
 
 
 def _log(figure: Figure, axis: Axes, x: str, y: str, places: pd.Series | None = None) -> Figure:

@@ -8,8 +8,8 @@ import pandas as pd
 
 from fedscan.analysis.intervals import median, slope, theil_sen
 from fedscan.analysis.numbers import Number
+from fedscan.experiments.teachers.tables import CELL
 
-CELL = ["d_input", "d_state", "rho"]
 RUN = [*CELL, "clients", "local_steps", "partition", "algorithm", "value", "seed"]
 Key = tuple[str, str, str]
 # Section 5, Appendix H.1 and the caption of Figure 8.

@@ -22,6 +22,19 @@ def shapes(config: Config) -> list[tuple[int, int]]:
     return list(itertools.product(synthetic["d_input"], synthetic["d_state"]))
 
 
+def of_shapes(config: Config, pattern: str) -> list[str]:
+    """Return the files of every size.
+
+    Args:
+        config: the whole configuration.
+        pattern: path with ``{d_input}`` and ``{d_state}``.
+
+    Returns:
+        One path per size.
+    """
+    return [pattern.format(d_input=d_input, d_state=d_state) for d_input, d_state in shapes(config)]
+
+
 def teachers(config: Config, d_input: int, d_state: int) -> dict[str, Any]:
     """Return the settings of stage ``teachers``.
 

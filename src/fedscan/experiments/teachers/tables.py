@@ -3,7 +3,8 @@
 from fedscan.io.tables import FLAG, FLOAT, FLOATS32, INT, TEXT, TOKENS8, Column, Table
 
 SHAPE = "D=*/N=*"
-
+# Columns of a collected table that name a dataset.
+CELL = ["d_input", "d_state", "rho"]
 
 RHO = Column("rho", FLOAT, "-", "stability limit of the configuration")
 

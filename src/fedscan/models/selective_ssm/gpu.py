@@ -1,4 +1,4 @@
-"""The GPU kernel: the same evaluation as ``cpu.evaluate``, one Triton program per sequence.
+"""The GPU kernel: ``cpu.sequence_gradients`` again, one Triton program per sequence.
 
 The recurrences and their adjoints run in Triton; the last step, which turns per-token sums into
 gradients (see ``cpu.passes``), is three small contractions in torch. Checked in Triton's
@@ -11,27 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fedscan.models.selective_ssm.cpu import Evaluation, require
-from fedscan.models.selective_ssm.layout import Shape, block_norms
-
-
-def evaluate(params: np.ndarray, tokens: np.ndarray, shape: Shape) -> Evaluation:
-    """Return losses, per-sequence block norms and the batch gradient, as ``cpu.evaluate``.
-
-    Args:
-        params: (parameters) float32 or float64.
-        tokens: (sequences, length) uint8, length at least 2.
-        shape: sizes of the layer.
-
-    Returns:
-        See ``cpu.Evaluation``.
-
-    Raises:
-        ValueError: if sizes or tokens do not fit ``shape``; without CUDA, outside Triton's
-            interpreter.
-    """
-    losses, gradients = sequence_gradients(params, tokens, shape)
-    return Evaluation(losses, block_norms(gradients, shape), gradients.mean(axis=0))
+from fedscan.models.selective_ssm.cpu import require
+from fedscan.models.selective_ssm.layout import Shape
 
 
 def sequence_gradients(

@@ -12,16 +12,8 @@ from fedscan.models.selective_ssm.cpu import gradient as _gradient
 from fedscan.models.selective_ssm.cpu import sampling as _sampling
 from fedscan.models.selective_ssm.cpu import sgd as _sgd
 from fedscan.models.selective_ssm.cpu import tangent as _tangent
-from fedscan.models.selective_ssm.layout import Shape, block_norms
+from fedscan.models.selective_ssm.layout import Shape
 from fedscan.models.selective_ssm.stability import Margins, limits, softplus
-
-
-class Evaluation(NamedTuple):
-    """Losses and gradients of a set of sequences."""
-
-    losses: np.ndarray  # (sequences) float64, nats per position
-    norms: np.ndarray  # (sequences, 4) of each sequence's gradient, blocks as in layout.BLOCKS
-    gradient: np.ndarray  # (parameters) of the mean loss
 
 
 class Predictions(NamedTuple):
@@ -104,24 +96,6 @@ def losses(params: np.ndarray, tokens: np.ndarray, shape: Shape) -> np.ndarray:
     found = np.empty(len(tokens))
     _gradient.losses(shape)(params, tokens, found)
     return found
-
-
-def evaluate(params: np.ndarray, tokens: np.ndarray, shape: Shape) -> Evaluation:
-    """Return losses, per-sequence block norms and the batch gradient.
-
-    Args:
-        params: (parameters).
-        tokens: (sequences, length) uint8, length at least 2.
-        shape: sizes of the layer.
-
-    Returns:
-        See ``Evaluation``.
-
-    Raises:
-        ValueError: if sizes or tokens do not fit ``shape``.
-    """
-    nats, gradients = sequence_gradients(params, tokens, shape)
-    return Evaluation(nats, block_norms(gradients, shape), gradients.mean(axis=0))
 
 
 def hessian_products(
