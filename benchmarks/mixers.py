@@ -2,7 +2,7 @@
 
 Batch 8 x 512, depth 4, d_model 256: the paper's model. CPU seconds of a process per case; float32,
 and bfloat16 autocast where the machine has instructions for it. A training job here keeps freed
-memory (pipeline.machine.keep_freed_memory); transformers is measured as it comes and with that setting
+memory (pipeline.machine); transformers is measured as it comes and with that setting
 too, so that its share in the ratio can be seen.
 """
 

@@ -29,7 +29,7 @@ def section(declared: Declared) -> type[Section]:
     """
     fields: dict[str, Any] = {
         name: (
-            Grid[eval(found.annotation, VOCABULARY)],
+            Grid[eval(found.annotation, VOCABULARY)],  # type: ignore[misc]
             Field(description=found.meaning),
         )
         for name, found in declared.hyperparameters.items()

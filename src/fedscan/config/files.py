@@ -212,9 +212,9 @@ class CommandLine:
         """Return where ``location`` stands, None if it does not."""
         return "--config" if location in self.keys else None
 
-    def word(self, location: Location) -> str | None:
+    def word(self, _location: Location) -> str | None:
         """Return None: the spelling is not kept."""
-        del location
+        return None
 
 
 def _line(

@@ -18,7 +18,7 @@ LINE = re.compile(r"^(?P<indent>\s*)(GPU (?P<index>\d+)|MIG) ?.*\(UUID: (?P<uuid
 class Card(NamedTuple):
     """A physical GPU."""
 
-    index: int  # as nvidia-smi counts
+    index: int  # type: ignore[assignment]  # as nvidia-smi counts; hides tuple.index
     name: str  # its UUID; without nvidia-smi, its index
     devices: tuple[str, ...]  # what CUDA can be given: its MIG devices, or itself
 

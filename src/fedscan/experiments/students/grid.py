@@ -33,9 +33,9 @@ class StudentRun(NamedTuple):
     @property
     def name(self) -> str:
         """File name of the run's checkpoint."""
-        return ",".join(
-            f"{key}={axis_label(value)}" for key, value in zip(self._fields[:6], self, strict=False)
-        )
+        axes: tuple[int | str, ...] = self[:6]
+        named = zip(self._fields, axes, strict=False)
+        return ",".join(f"{key}={axis_label(value)}" for key, value in named)
 
 
 def cells(synthetic: Mapping[str, Any], which: str) -> list[Cell]:
@@ -78,7 +78,7 @@ def student_runs(synthetic: Mapping[str, Any]) -> dict[Cell, list[StudentRun]]:
             entry[1].append(name)
     return {
         cell: [
-            StudentRun(*key, hyperparameters, tuple(names))
+            StudentRun._make((*key, hyperparameters, tuple(names)))
             for key, (hyperparameters, names) in sorted(found[cell].items(), key=lambda kv: kv[0])
         ]
         for cell in sorted(found)
