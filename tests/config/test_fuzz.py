@@ -76,6 +76,7 @@ def outcome(*texts):
 
 @fuzzing
 @given(st.lists(mutations, min_size=1, max_size=3))
+@example([(("training",), "set", {"a\x0cb\x85c": 1})])
 def test_mutations_in_several_files(found):
     outcome(*(yaml.safe_dump(mutated(mutation)) for mutation in found))
 

@@ -220,7 +220,9 @@ class CommandLine:
 def _line(
     sources: Sequence[Source | CommandLine], location: Location, value: Any, message: str
 ) -> str:
-    key = ".".join(map(str, location)) or "(whole file)"
+    # One line, whatever characters a key has.
+    spelt = (c if c.isprintable() else ascii(c)[1:-1] for c in ".".join(map(str, location)))
+    key = "".join(spelt) or "(whole file)"
     shown = "" if isinstance(value, dict) else f" = {value!r}"
     # The file that is merged last and has the key, as in _where.
     source = next((s for s in reversed(sources) if s.place(location)), None)
