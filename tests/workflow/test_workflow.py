@@ -239,7 +239,11 @@ def edit_mamba2(project):
 
 
 def edit_summary_of_bounds(project):
-    project.edit("src/fedscan/experiments/bounds/text.py", "checks", "comparisons")
+    project.edit(
+        "src/fedscan/experiments/bounds/text.py",
+        "measurements: checks",
+        "measurements: comparisons",
+    )
 
 
 def edit_label(project):
