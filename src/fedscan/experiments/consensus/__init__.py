@@ -1,0 +1,1 @@
+"""Do tokens reach consensus across depth?"""
