@@ -75,14 +75,46 @@ def test_a_damaged_or_lost_table_keeps_nothing_and_says_so(written):
 
 
 def test_progress_survives_a_kill_and_goes_with_the_tables(tmp_path):
-    file = tmp_path / "unfinished/rows.json"
-    store(tmp_path, progress=file).put(("a",), rows("a"))
-    again = store(tmp_path, progress=file)
+    folder = tmp_path / "unfinished/rows"
+    kept = store(tmp_path, progress=folder)
+    for name in ("a", "b"):
+        kept.put((name,), rows(name))
+    again = store(tmp_path, progress=folder)
     assert again.get(("a",), IDENTITY) == rows("a")
-    file.write_text("[[")
-    assert store(tmp_path, progress=file).get(("a",), IDENTITY) is None
-    again.write([("a",)], {})
-    assert not file.exists()
+    assert again.get(("b",), IDENTITY) == rows("b")
+    again.write([("a",), ("b",)], {})
+    assert not folder.exists()
+
+
+def test_a_damaged_file_of_progress_costs_its_unit_alone(tmp_path):
+    folder, lines = tmp_path / "unfinished/rows", []
+    kept = store(tmp_path, progress=folder)
+    kept.put(("a",), rows("a"))
+    (damaged,) = folder.iterdir()
+    kept.put(("b",), rows("b"))
+    damaged.write_text('{"unit": ["a"], "ro')
+    again = KeptRows(tmp_path, [MAIN, PARTS, APART], ["name"], True, lines.append, progress=folder)
+    assert again.get(("a",), IDENTITY) is None
+    assert again.get(("b",), IDENTITY) == rows("b")
+    assert "is damaged" in lines[0]
+
+
+def test_progress_of_an_earlier_version_is_dropped(tmp_path):
+    file, lines = tmp_path / "rows", []
+    file.write_text("[]")
+    kept = KeptRows(tmp_path, [MAIN, PARTS, APART], ["name"], True, lines.append, progress=file)
+    assert "starting over" in lines[0]
+    kept.put(("a",), rows("a"))
+    assert store(tmp_path, progress=file).get(("a",), IDENTITY) == rows("a")
+
+
+def test_numbers_that_are_none_survive(tmp_path):
+    folder = tmp_path / "rows"
+    found = {"main": [{"name": "a", "value": float("inf")}, {"name": "a", "value": float("nan")}]}
+    store(tmp_path, progress=folder).put(("a",), found)
+    (again,) = store(tmp_path, progress=folder)._units.values()
+    assert again["main"][0]["value"] == float("inf")
+    assert again["main"][1]["value"] != again["main"][1]["value"]
 
 
 def test_the_first_table_is_written_last(tmp_path, monkeypatch):

@@ -67,7 +67,7 @@ def unusable(tokens: np.ndarray) -> np.ndarray:
         tokens: (..., tokens, channels).
 
     Returns:
-        (..., tokens) bool: not finite, or zero, or of a norm that is no number of its dtype.
+        (..., tokens) bool: not finite, or zero.
     """
     norms = np.linalg.norm(np.asarray(tokens, np.float64), axis=-1)
     return ~np.isfinite(norms) | (norms == 0)

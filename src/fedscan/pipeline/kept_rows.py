@@ -5,11 +5,13 @@ unit's rows are kept if they were made under the same configuration, data and, i
 """
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedscan.io import atomic, parquet
+from fedscan.io.provenance import digest
 from fedscan.io.tables import Table
 from fedscan.pipeline.stage import Log
 
@@ -48,8 +50,8 @@ class KeptRows:
             code_counts: whether rows of other code are dropped.
             report: the job's log.
             holds: what else must be true of a unit's rows.
-            progress: file that ``put`` keeps rows in while the job runs; None: the stage has
-                checkpoints of its own.
+            progress: folder that ``put`` keeps rows in while the job runs, a file per unit; None:
+                the stage has checkpoints of its own.
         """
         self._folder, self._tables, self._unit = folder, tables, tuple(unit)
         self._code_counts, self._report = code_counts, report
@@ -81,11 +83,12 @@ class KeptRows:
         """
         self._units[unit] = rows
         if self._progress is not None:
-            kept = [[list(key), dict(value)] for key, value in self._units.items()]
-            atomic.write_text(self._progress, json.dumps(kept))
+            # A file per unit: one growing file would be written again for every one of thousands.
+            file = self._progress / f"{digest(list(unit))}.json"
+            atomic.write_text(file, json.dumps({"unit": list(unit), "rows": dict(rows)}))
 
     def write(self, units: Iterable[Unit], provenance: Mapping[str, Any]) -> None:
-        """Write the tables; drop the file of progress.
+        """Write the tables; drop the folder of progress.
 
         Args:
             units: in the order of the rows.
@@ -97,7 +100,7 @@ class KeptRows:
             rows = [dict(row) for unit in chosen for row in unit[table.name]]
             parquet.write(self._folder / f"{table.name}.parquet", table, rows, provenance)
         if self._progress is not None:
-            self._progress.unlink(missing_ok=True)
+            shutil.rmtree(self._progress, ignore_errors=True)
 
     def _from_tables(self) -> dict[Unit, Rows]:
         keyed = [t for t in self._tables if set(self._unit) <= {c.name for c in t.columns}]
@@ -123,9 +126,15 @@ class KeptRows:
     def _from_progress(self) -> dict[Unit, Rows]:
         if self._progress is None or not self._progress.exists():
             return {}
-        try:
-            kept = json.loads(self._progress.read_text(encoding="utf-8"))
-            return {tuple(key): rows for key, rows in kept}
-        except (ValueError, TypeError) as error:
-            self._report(f"starting over: {self._progress} is damaged ({error})")
+        if self._progress.is_file():  # of an earlier version
+            self._report(f"starting over: {self._progress} is no folder")
+            self._progress.unlink()
             return {}
+        found: dict[Unit, Rows] = {}
+        for file in sorted(self._progress.glob("[!.]*.json")):
+            try:
+                kept = json.loads(file.read_text(encoding="utf-8"))
+                found[tuple(kept["unit"])] = kept["rows"]
+            except (ValueError, TypeError, KeyError) as error:
+                self._report(f"computed again: {file} is damaged ({error})")
+        return found

@@ -59,7 +59,7 @@ class Bench:
 
     def kept_rows(self, job: Job, tables: Sequence[Table]) -> KeptRows:
         """Return what the job has of ``tables``, one unit per model, kept as they are evaluated."""
-        code_counts, progress = self.settings["rerun_on_code_change"], job.scratch / "rows.json"
+        code_counts, progress = self.settings["rerun_on_code_change"], job.scratch / "rows"
         return KeptRows(job.folder, tables, ["model"], code_counts, job.report, progress=progress)
 
     def facts(self) -> list[Any]:
