@@ -76,6 +76,20 @@ def value_file(value: str) -> str:
     return f"{'none' if value == NO_HYPERPARAMETERS else value}.safetensors"
 
 
+def round_file(value: str, round_index: int) -> str:
+    """Return where the model of a round is kept, below its job's folder.
+
+    Args:
+        value: label made by ``value_label``.
+        round_index: communication round; 0 is the initial model.
+
+    Returns:
+        ``models/mu=0.05/round=10.safetensors``.
+    """
+    stem = value_file(value).removesuffix(".safetensors")
+    return f"models/{stem}/round={round_index}.safetensors"
+
+
 def combinations(lists: Mapping[str, Sequence[Any]]) -> list[Combination]:
     """Return every combination of hyperparameter values, the product of their lists.
 

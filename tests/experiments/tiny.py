@@ -55,6 +55,7 @@ def settings(algorithm="fedavg", values=({},), **training):
         "tokenizer": "bytes",
         "rerun_on_code_change": True,
         "keep_final_model": False,
+        "keep_model_rounds": [],
         "code": "0123456789abcdef",
     }  # fmt: skip
 

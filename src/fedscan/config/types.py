@@ -9,7 +9,7 @@ from fedscan.ranges import Count, Momentum, NonNegative, OpenShare, Positive, Sh
 
 __all__ = [
     "Count", "Grid", "Momentum", "Name", "NonNegative", "OpenShare", "Positive", "Problem",
-    "Section", "Seed", "SettingName", "Share", "Threads",
+    "Section", "Seed", "SettingName", "Share", "Threads", "distinct",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -17,14 +17,25 @@ T = TypeVar("T")
 Problem = tuple[tuple[str | int, ...], Any, str]
 
 
-def _distinct(values: list[Any]) -> list[Any]:
+def distinct(values: list[T]) -> list[T]:
+    """Refuse a value that appears twice.
+
+    Args:
+        values: entries of a list of the configuration.
+
+    Returns:
+        The same list.
+
+    Raises:
+        ValueError: names the value.
+    """
     for index, value in enumerate(values):
         if value in values[:index]:
             raise ValueError(f"the value {value!r} appears twice; each may appear once")
     return values
 
 
-Grid = Annotated[list[T], Len(min_length=1), AfterValidator(_distinct)]
+Grid = Annotated[list[T], Len(min_length=1), AfterValidator(distinct)]
 # More would end the process without a word.
 Threads = Annotated[int, Ge(1), Le(1024)]
 Seed = Annotated[int, Ge(0), Lt(2**31)]

@@ -3,10 +3,10 @@
 import re
 from typing import Annotated
 
-from annotated_types import Len
+from annotated_types import Ge, Len
 from pydantic import AfterValidator, Field
 
-from fedscan.config.types import Count, Section
+from fedscan.config.types import Count, Section, distinct
 
 
 def _gpu(name: int | str) -> int | str:
@@ -25,6 +25,9 @@ class Workflow(Section):
         description="true: retrain when the code of a training changes; false: keep and flag it"
     )
     keep_final_model: bool = Field(description="keep each run's last global model beside its table")
+    keep_model_rounds: Annotated[list[Annotated[int, Ge(0)]], AfterValidator(distinct)] = Field(
+        description="rounds after which each run's global model is kept as well; 0: the initial one"
+    )
     gpus: Annotated[list[Gpu], Len(min_length=1)] | None = Field(
         description="GPUs that jobs may use, by nvidia-smi's index or UUID (GPU-… or MIG-…);"
         " null: all of this machine"

@@ -18,6 +18,9 @@ from fedscan.experiments.comparison.tables import JOB_TABLES
 from fedscan.experiments.registry import tables
 from fedscan.federated import engine
 from fedscan.io import checkpoints, parquet
+from fedscan.models.initialise import initialise
+from fedscan.models.language_model import Architecture
+from fedscan.seeds import derive
 from tests import jobs
 from tests.experiments import tiny
 from tests.federated.conformance import SMALL
@@ -285,3 +288,71 @@ def test_final_model_has_mamba_ssms_names(prepared, tmp_path):
     assert "backbone.layers.0.mixer.A_log" in arrays
     assert facts["round"] == 4
     assert facts["d_model"] == 16
+
+
+def kept(folder):
+    """Name -> bytes of the models below a job's folder."""
+    models = folder / "models"
+    return {str(p.relative_to(models)): p.read_bytes() for p in models.rglob("*.safetensors")}
+
+
+def test_models_of_rounds_are_kept(prepared, tmp_path):
+    job = tiny.settings() | {"keep_final_model": True, "keep_model_rounds": [0, 2, 4]}
+    tiny.train(job, prepared, tmp_path)
+    found = kept(tmp_path / "job")
+    names = {f"none/round={r}.safetensors" for r in (0, 2, 4)} | {"none.safetensors"}
+    assert set(found) == names
+    assert found["none/round=4.safetensors"] == found["none.safetensors"]
+    arrays, facts = checkpoints.load(tmp_path / "job/models/none/round=0.safetensors")
+    assert facts["round"] == 0
+    shape = Architecture(depth=facts["depth"], attention_layers=(), **job["model"])
+    start = initialise(shape, derive(0, "initial model"))
+    for name, value in start.named_parameters():
+        np.testing.assert_array_equal(arrays[name], value.detach().numpy())
+
+
+def test_another_kept_round_trains_again_and_one_less_does_not(prepared, tmp_path, monkeypatch):
+    tiny.train(tiny.settings() | {"keep_model_rounds": [2]}, prepared, tmp_path)
+    before, trained = kept(tmp_path / "job"), []
+    original = federated._train
+    monkeypatch.setattr(federated, "_train", lambda *args: trained.append(1) or original(*args))
+    tiny.train(tiny.settings() | {"keep_model_rounds": []}, prepared, tmp_path)
+    assert not trained
+    tiny.train(tiny.settings() | {"keep_model_rounds": [2, 3]}, prepared, tmp_path)
+    assert len(trained) == 1
+    assert kept(tmp_path / "job").items() > before.items()
+
+
+def test_a_checkpoint_beyond_a_kept_round_starts_over(prepared, tmp_path, monkeypatch):
+    whole = tiny.train(tiny.settings() | {"keep_model_rounds": [1]}, prepared, tmp_path / "a")
+    job, folder, rounds = tiny.settings(), tmp_path / "b", []
+
+    def stop(*_):
+        rounds.append(1)
+        if len(rounds) == 3:
+            raise KeyboardInterrupt
+
+    stop.advance = tiny.silent.advance
+    with pytest.raises(KeyboardInterrupt):
+        tiny.train(job, prepared, folder, stop)
+    lines = []
+
+    def report(*words):
+        lines.extend(words)
+
+    report.advance = tiny.silent.advance
+    found = tiny.train(job | {"keep_model_rounds": [1]}, prepared, folder, report)
+    assert any("starting over: a model that is to be kept" in line for line in lines)
+    assert kept(folder / "job") == kept(tmp_path / "a/job")
+    for name, table in whole.items():
+        assert found[name] == table
+
+
+def test_a_failed_run_keeps_the_models_before_its_failure(prepared, tmp_path, monkeypatch):
+    job = tiny.settings(lr=1e30) | {"keep_model_rounds": [0, 4]}
+    tiny.train(job, prepared, tmp_path)
+    assert set(kept(tmp_path / "job")) == {"none/round=0.safetensors"}
+    trained = []
+    monkeypatch.setattr(federated, "_train", lambda *args: trained.append(1))
+    tiny.train(job, prepared, tmp_path)
+    assert not trained

@@ -137,6 +137,10 @@ def rules(config: Any) -> Iterator[Problem]:
     yield from _analysis(config)
     for name in config.studies:
         yield from _study(config, name)
+    for index, kept in enumerate(config.workflow.keep_model_rounds):
+        if kept > config.training.rounds:
+            message = f"must not exceed training.rounds = {config.training.rounds}"
+            yield ("workflow", "keep_model_rounds", index), kept, message
 
 
 def _model(config: Any) -> Iterator[Problem]:

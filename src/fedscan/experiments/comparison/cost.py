@@ -87,7 +87,7 @@ def cost(config: Mapping[str, Any], results: Path, cores: int) -> Cost:
     seconds += len({run.job for run in runs}) * _start_seconds()
     at_once = max(cores // training["threads"], 1) if training["device"] == "cpu" else 1
     sizes = {run: times[run.job.backbone, run.job.depth].parameters for run in runs}
-    kept = config["workflow"]["keep_final_model"]
+    kept = config["workflow"]["keep_final_model"] + len(config["workflow"]["keep_model_rounds"])
     largest = max((4 * sizes[r] * (2 + 2 * r.job.clients) for r in runs), default=0)
     return Cost(
         training["device"],
@@ -96,7 +96,7 @@ def cost(config: Mapping[str, Any], results: Path, cores: int) -> Cost:
         sum(_table_bytes(run, training, config["model"]) for run in runs)
         + JOB_BYTES * len({run.job for run in runs})
         + _data_bytes(runs, partition),
-        float(sum(4 * size for size in sizes.values())) if kept else 0.0,
+        float(kept * sum(4 * size for size in sizes.values())),
         float(largest * at_once),
         {
             f"{backbone}, depth {depth}": (found.step, found.evaluated_sequence)

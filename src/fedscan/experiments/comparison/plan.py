@@ -35,7 +35,7 @@ def federated(config: Config, runs: Sequence[grid.Run]) -> dict[str, Any]:
         "model": config["model"],
         "data_source": config["data"]["source"],
         "tokenizer": config["tokenizer"]["name"],
-        **only(config["workflow"], "rerun_on_code_change", "keep_final_model"),
+        **only(config["workflow"], "rerun_on_code_change", "keep_final_model", "keep_model_rounds"),
     }
 
 

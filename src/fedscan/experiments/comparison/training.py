@@ -25,7 +25,7 @@ from fedscan.federated.recorded_phase import RecordedPhase
 from fedscan.io import checkpoints
 from fedscan.io.digests import arrays_sha256
 from fedscan.io.provenance import config_hash, versions
-from fedscan.labels import value_file, value_label
+from fedscan.labels import round_file, value_file, value_label
 from fedscan.models.backbones import BACKBONES
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
@@ -52,9 +52,9 @@ def run(job: Job) -> None:
     Args:
         job: settings: ``job`` axes, ``values`` (hyperparameters per value), sections ``training``
             and ``model``, ``data_source``, ``tokenizer``, ``rerun_on_code_change``,
-            ``keep_final_model`` and the ``code`` fingerprint; input ``partition``, folder written
-            by stage ``partition``. Its folder receives a Parquet file for each of ``JOB_TABLES``,
-            and models/ if kept.
+            ``keep_final_model``, ``keep_model_rounds`` and the ``code`` fingerprint; input
+            ``partition``, folder written by stage ``partition``. Its folder receives a Parquet file
+            for each of ``JOB_TABLES``, and models/ if kept.
 
     Raises:
         ValueError: if the configured device is not there.
@@ -68,7 +68,8 @@ def run(job: Job) -> None:
     kept = KeptRows(job.folder, JOB_TABLES, UNIT, code_counts, job.report, one_row)
     runs = [bench.run(hyperparameters) for hyperparameters in settings["values"]]
     for index, one in enumerate(runs):
-        if kept.get((one.value,), one.identity) is not None:
+        found = kept.get((one.value,), one.identity)
+        if found is not None and not _missing_models(one, job, found[RUNS.name][0]["rounds"]):
             job.report(f"{one.value}: already in the tables")
             continue
         job.report(f"value {index + 1} of {len(runs)}: {one.value}")
@@ -158,12 +159,21 @@ def _train(one: _Run, job: Job) -> run_rows.Rows:
     state, record = run_state.restore(
         path, problem, algorithm, one.identity, job.report, run_rows.Record
     )
+    if _missing_models(one, job, state.round_index):
+        job.report("starting over: a model that is to be kept is of a round before the checkpoint")
+        path.unlink(missing_ok=True)
+        state, record = run_state.restore(
+            path, problem, algorithm, one.identity, job.report, run_rows.Record
+        )
+    _keep_model(one, job, state)
     rounds, timer = training["rounds"], Timer(state.round_index)
     phase = PHASES[training["step"]](problem, algorithm)
     try:
         for result in _rounds(problem, algorithm, rounds, state, record, phase):
             record.add(result, problem, one.value)
             record.require_finite_perplexity()
+            # Before the checkpoint: a round that is on disk has its model.
+            _keep_model(one, job, result.state)
             run_state.store(path, result.state, record, one.identity)
             state = result.state
             text = record.status(rounds, timer)
@@ -176,9 +186,7 @@ def _train(one: _Run, job: Job) -> run_rows.Rows:
         run_state.store(path, state, record, one.identity)
         job.report(f"FAILED: {failure}")
     if bench.settings["keep_final_model"]:
-        arrays = run_state.to_arrays(state.params)
-        facts = {**bench.architecture._asdict(), "round": state.round_index, **one.identity}
-        checkpoints.save(job.folder / "models" / value_file(one.value), arrays, facts)
+        _save_model(one, job.folder / "models" / value_file(one.value), state)
     facts = {
         "parameters": sum(tensor.numel() for tensor in problem.model.parameters()),
         "kernels": training["kernels"],
@@ -191,6 +199,27 @@ def _train(one: _Run, job: Job) -> run_rows.Rows:
         **one.identity,
     }
     return record.rows(one.value, one.hyperparameters, facts)
+
+
+def _missing_models(one: _Run, job: Job, rounds: int) -> list[Path]:
+    """Return the models of rounds up to ``rounds`` that should be on disk after those, and are not.
+
+    A checkpoint before the first round has nothing to keep yet.
+    """
+    wanted = [r for r in one.bench.settings["keep_model_rounds"] if r <= rounds]
+    files = [job.folder / round_file(one.value, r) for r in wanted]
+    return [file for file in files if rounds and not file.is_file()]
+
+
+def _keep_model(one: _Run, job: Job, state: engine.RunState) -> None:
+    if state.round_index in one.bench.settings["keep_model_rounds"]:
+        _save_model(one, job.folder / round_file(one.value, state.round_index), state)
+
+
+def _save_model(one: _Run, path: Path, state: engine.RunState) -> None:
+    arrays = run_state.to_arrays(state.params)
+    facts = {**one.bench.architecture._asdict(), "round": state.round_index, **one.identity}
+    checkpoints.save(path, arrays, facts)
 
 
 def _rounds(

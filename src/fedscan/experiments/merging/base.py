@@ -4,18 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 from fedscan.data.tokenizers import TOKENIZERS
-from fedscan.experiments.comparison.tables import RUNS
+from fedscan.experiments.comparison import models
 from fedscan.experiments.merging.grid import FEDERATED
 from fedscan.experiments.merging.tables import MERGING_BASE
-from fedscan.io import checkpoints, parquet
+from fedscan.io import parquet
 from fedscan.io.digests import file_sha256
 from fedscan.io.provenance import versions
-from fedscan.labels import value_file
 from fedscan.models.language_model import Architecture
-from fedscan.models.pretrained import parameters
 from fedscan.params.algebra import Params
 from fedscan.pipeline.errors import under_key
 from fedscan.pipeline.model_files import DTYPES, WEIGHTS, from_pretrained, write_base
@@ -75,24 +71,6 @@ def run(job: Job) -> None:
 
 def _best_federated(jobs: Sequence[str], folder: Path, precision: str) -> Base:
     """Return the global model with the lowest last-10 validation perplexity of all runs."""
-    found = []
-    for path in jobs:
-        for row in parquet.read(folder / path / "runs.parquet", RUNS).to_pylist():
-            if row["status"] == "completed":
-                found.append((row["val_ppl_last10"], path, row["value"]))
-    if not found:
-        raise ValueError(f"{folder}: no completed run whose model could be a base for merging")
-    # Equal perplexities: the first path, then the first value.
-    perplexity, path, value = min(found)
-    file = folder / path / "models" / value_file(value)
-    if not file.is_file():
-        raise ValueError(
-            f"{file}: no such model; set workflow.keep_final_model and delete {folder / path} to"
-            " train it again"
-        )
-    arrays, facts = checkpoints.load(file)
-    fields = {name: facts[name] for name in Architecture._fields}
-    shape = Architecture(**fields | {"attention_layers": tuple(fields["attention_layers"])})
-    state = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    params = parameters(state, shape, DTYPES[precision], str(file))
-    return Base(shape, params, f"{path}/{value}", perplexity)
+    found = models.best(folder, jobs)
+    kept = models.read(found.file, DTYPES[precision])
+    return Base(kept.shape, kept.params, f"{found.job}/{found.value}", found.val_ppl_last10)

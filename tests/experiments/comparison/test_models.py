@@ -1,0 +1,56 @@
+"""Kept models are read back as they were, and what is not there is named."""
+
+import pytest
+import torch
+
+from fedscan.experiments.comparison import models
+from fedscan.io import checkpoints
+from fedscan.models.initialise import initialise
+from fedscan.models.pretrained import empty_model
+from tests.experiments import tiny
+
+
+@pytest.fixture(scope="module")
+def trained(prepared, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("federated")
+    job = tiny.settings("fedprox", [{"mu": 0.0}, {"mu": 0.5}])
+    tiny.train(job | {"keep_final_model": True, "keep_model_rounds": [1]}, prepared, folder)
+    return folder
+
+
+def test_the_best_run_is_read_back(trained):
+    rows = models.rows(trained / "job")
+    found = models.best(trained, ["job"])
+    assert found.val_ppl_last10 == min(row["val_ppl_last10"] for row in rows.values())
+    kept = models.read(found.file)
+    arrays, _ = checkpoints.load(trained / f"job/models/{found.value}.safetensors")
+    for name, value in kept.params.items():
+        assert torch.equal(value, torch.from_numpy(arrays[name]))
+    assert kept.round_index == 4
+    assert kept.shape.attention_layers == ()
+    model = empty_model(kept.shape)
+    assert set(kept.params) == {name for name, _ in model.named_parameters()}
+    assert initialise(kept.shape, 0).shape == kept.shape
+
+
+def test_a_kept_round(trained):
+    file = models.file(trained / "job", "mu=0.5", 1)
+    assert models.read(file).round_index == 1
+
+
+@pytest.mark.parametrize(("round_index", "key"), [(None, "final_model"), (3, "model_rounds")])
+def test_a_model_that_is_not_kept_is_named_with_its_key(trained, round_index, key):
+    with pytest.raises(ValueError, match=f"no such model; set workflow.keep_{key} and delete"):
+        models.file(trained / "job", "mu=0.7", round_index)
+
+
+def test_other_files_are_refused(trained, tmp_path):
+    checkpoints.save(tmp_path / "x.safetensors", {}, {"round": 3})
+    with pytest.raises(ValueError, match="x.safetensors: no model of a training run"):
+        models.read(tmp_path / "x.safetensors")
+
+
+def test_no_completed_run(tmp_path, prepared):
+    tiny.train(tiny.settings(lr=1e30), prepared, tmp_path)
+    with pytest.raises(ValueError, match="no completed run"):
+        models.best(tmp_path, ["job"])
