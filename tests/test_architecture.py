@@ -57,7 +57,20 @@ READS = {
     "comparison": {"corpus.sequences", "corpus.tables", "corpus.grid", "corpus.plan"},
     "bounds": {"teachers.datasets", "teachers.tables", "teachers.grid", "teachers.plan"},
     "students": {"teachers.datasets", "teachers.tables", "teachers.grid"},
-    "merging": {"comparison.tables"},
+    "merging": {"comparison.models"},
+    "consensus": {
+        "comparison.grid",
+        "comparison.models",
+        "corpus.grid",
+        "corpus.plan",
+        "corpus.sequences",
+        "corpus.tables",
+        "merging.grid",
+        "merging.merge_tables",
+        "merging.numbers",
+        "merging.plan",
+        "merging.tables",
+    },
 }
 ROOMS = [experiment.name for experiment in EXPERIMENTS]
 PURE = {"params", "theory", "measure", "federated", "operators", "analysis", "models", "problems"}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from fedscan.experiments.bounds.experiment import BOUNDS
 from fedscan.experiments.comparison.experiment import COMPARISON
+from fedscan.experiments.consensus.experiment import CONSENSUS
 from fedscan.experiments.corpus.experiment import CORPUS
 from fedscan.experiments.merging.experiment import MERGING
 from fedscan.experiments.students.experiment import STUDENTS
@@ -13,7 +14,15 @@ from fedscan.pipeline.experiment import Experiment
 from fedscan.pipeline.stage import Stage
 from fedscan.pipeline.tables import CHECKS, NUMBERS, VIOLATIONS
 
-EXPERIMENTS: tuple[Experiment, ...] = (CORPUS, COMPARISON, TEACHERS, BOUNDS, STUDENTS, MERGING)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    CORPUS,
+    COMPARISON,
+    TEACHERS,
+    BOUNDS,
+    STUDENTS,
+    MERGING,
+    CONSENSUS,
+)
 
 # Two stages belong to no experiment.
 STAGES: Mapping[str, Stage] = {
