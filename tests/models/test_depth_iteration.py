@@ -2,13 +2,16 @@
 
 import itertools
 import math
+from itertools import repeat
 
 import numpy as np
 import pytest
 import torch
 
 from fedscan.measure.consensus import agreement
+from fedscan.models.analysed_ssm import own_interaction, readout
 from fedscan.models.depth_iteration import (
+    Applied,
     Form,
     Update,
     apply_mixer,
@@ -19,6 +22,7 @@ from fedscan.models.depth_iteration import (
 )
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
+from fedscan.models.redraw import redrawn_analysed
 from tests.oracles import depth_iteration as oracle
 
 SHAPE = Architecture(
@@ -123,15 +127,31 @@ def test_the_scale_of_tokens_changes_a_layer_by_eps_only():
     torch.testing.assert_close(near, nearer, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("update", [Update(), Update(0.1, sphere=True)], ids=str)
+@pytest.mark.parametrize(
+    ("system", "update"),
+    [
+        ("mixer", Update()),
+        ("mixer", Update(0.1, sphere=True)),
+        ("analysed", Update(0.1, sphere=True)),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_draw_does_not_depend_on_the_others(dtype, update):
-    layers = mixer_layers(model().to(dtype))
-    x = tokens(7, 32).to(dtype)
+def test_a_draw_does_not_depend_on_the_others(dtype, update, system):
+    width = 40
+    weights = redrawn_analysed(width, 16, torch.Generator().manual_seed(0), dtype)
+    layers = mixer_layers(model(SHAPE._replace(d_model=width)).to(dtype))
+
+    def analysed(z):
+        q = own_interaction(z, weights, True)
+        return Applied(readout(z, weights, True), q, q, None)
+
+    x = tokens(7, 33, width=width).to(dtype)
     ends = {}
     for size in (1, 3, 7):
         parts = x.split(size)
-        last = [list(trajectory(p, in_turn(layers, Form()), 24, update))[-1] for p in parts]
+        made = {"mixer": lambda: in_turn(layers, Form()), "analysed": lambda: repeat(analysed)}
+        last = [list(trajectory(p, made[system](), 24, update))[-1] for p in parts]
         ends[size] = (
             torch.cat([p.tokens for p in last]),
             torch.cat([p.applied.q_token for p in last]),

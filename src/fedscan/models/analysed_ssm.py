@@ -1,8 +1,7 @@
 """The selective state-space layer that consensus is proved for, batched.
 
 Silvestre, Rodríguez Abella and Tabuada, "The Attention Within", section II: no value projection,
-convolution, skip or output projection; every channel has its own step size and decay. A batch
-element's result never depends on the others: products are batched, not folded into one.
+convolution, skip or output projection; every channel has its own step size and decay.
 """
 
 from typing import NamedTuple
@@ -40,7 +39,7 @@ def step_sizes(z: Tensor, layer: AnalysedLayer) -> Tensor:
     Returns:
         (batch, tokens, n).
     """
-    return F.softplus(_product(z, layer.W_delta) + layer.b_delta.unsqueeze(-2))
+    return F.softplus(z @ layer.W_delta.mT + layer.b_delta.unsqueeze(-2))
 
 
 def maps(z: Tensor, layer: AnalysedLayer, silu: bool) -> tuple[Tensor, Tensor]:
@@ -54,7 +53,7 @@ def maps(z: Tensor, layer: AnalysedLayer, silu: bool) -> tuple[Tensor, Tensor]:
     Returns:
         Each (batch, tokens, m).
     """
-    B, C = _product(z, layer.S_B), _product(z, layer.S_C)
+    B, C = z @ layer.S_B.mT, z @ layer.S_C.mT
     return (F.silu(B), F.silu(C)) if silu else (B, C)
 
 
@@ -185,8 +184,3 @@ def field(z: Tensor, layer: AnalysedLayer, silu: bool) -> Tensor:
     """
     r = readout_products(z, layer, silu)
     return r - (r * z).sum(-1, keepdim=True) * z
-
-
-def _product(z: Tensor, weight: Tensor) -> Tensor:
-    turned = weight.transpose(-1, -2)
-    return torch.bmm(z, turned if turned.dim() == 3 else turned.expand(len(z), -1, -1))

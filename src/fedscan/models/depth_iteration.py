@@ -5,8 +5,9 @@ the convolution, the recurrence (``models.ssd``), the gate, the norm within grou
 projection; a form removes the gate (the norm after it stays), the SiLU on B and C, or the
 convolution (Silvestre et al., section VI).
 
-A draw's tokens never depend on which other draws are computed beside it: products are batched, not
-folded into one, since a library may round a larger product differently.
+On a CPU a layer is applied to one draw after the other, so that a draw's tokens do not depend on
+which others are computed beside it: a library may round a larger product differently. All draws
+pass a layer before the next one, whose weights are then read once.
 """
 
 import itertools
@@ -179,7 +180,7 @@ def apply_mixer(tokens: Tensor, layer: MixerLayer, form: Form) -> Applied:
     inner = len(layer.gated_norm)
     per_group = layer.groups, layer.d_state
     u = F.rms_norm(tokens, (tokens.shape[-1],), layer.norm, EPS)
-    raw, dt = _product(u, layer.selective).split([channels, heads], dim=-1)
+    raw, dt = F.linear(u, layer.selective).split([channels, heads], dim=-1)
     mixed = _convolve(raw, layer.conv_weight, layer.conv_bias) if form.conv else raw
     x = F.silu(mixed[..., :inner])
     B, C = _maps(mixed[..., inner:], per_group, form.silu)
@@ -188,13 +189,13 @@ def apply_mixer(tokens: Tensor, layer: MixerLayer, form: Form) -> Applied:
         x.unflatten(-1, (heads, -1)), step_sizes, layer.decay_rates, B, C, layer.skip, layer.chunk
     ).flatten(2)
     if form.gate:
-        z = F.silu(_product(u, layer.gate))
+        z = F.silu(F.linear(u, layer.gate))
         y = y * (z if form.gate == 1 else z.mul_(form.gate).add_(1 - form.gate))
     grouped = y.unflatten(-1, (layer.groups, -1))
     normed = F.rms_norm(grouped, (grouped.shape[-1],), None, EPS).flatten(-2).mul_(layer.gated_norm)
     literal = _maps(raw[..., inner:], per_group, form.silu) if form.conv else (B, C)
     return Applied(
-        output=_product(normed, layer.out),
+        output=F.linear(normed, layer.out),
         q_layer=_interaction(B, C),
         q_token=_interaction(*literal),
         step_sizes=step_sizes.mean(1),
@@ -232,10 +233,22 @@ def trajectory(
     tokens = to_sphere(start) if update.sphere else start
     yield Position(0, tokens, None)
     for index, layer in enumerate(itertools.islice(layers, depth), 1):
-        applied = layer(tokens)
+        applied = _apply(layer, tokens)
         tokens = torch.add(tokens, applied.output, alpha=update.tau)
         tokens = to_sphere(tokens) if update.sphere else tokens
         yield Position(index, tokens, applied)
+
+
+def _apply(layer: Layer, tokens: Tensor) -> Applied:
+    if tokens.device.type != "cpu":
+        return layer(tokens)
+    output, q_layer, q_token, steps = zip(*map(layer, tokens.split(1)), strict=True)
+    return Applied(
+        torch.cat(output),
+        torch.cat(q_layer),
+        torch.cat(q_token),
+        None if steps[0] is None else torch.cat(steps),
+    )
 
 
 def to_sphere(tokens: Tensor) -> Tensor:
@@ -249,10 +262,6 @@ def to_sphere(tokens: Tensor) -> Tensor:
     """
     norm = torch.linalg.vector_norm(tokens, dim=-1, keepdim=True)
     return tokens * (math.sqrt(tokens.shape[-1]) / norm)
-
-
-def _product(tokens: Tensor, weight: Tensor) -> Tensor:
-    return torch.bmm(tokens, weight.t().expand(len(tokens), -1, -1))
 
 
 def _maps(mixed: Tensor, per_group: tuple[int, int], silu: bool) -> tuple[Tensor, Tensor]:
