@@ -13,7 +13,6 @@ wildcard_constraints:
 rule consensus_model:
     input:
         lambda w: consensus.model_files(CONFIG, w.consensus_model),
-        text=consensus.text(CONFIG),
     output:
         **{
             name.removeprefix("consensus_"): update(
@@ -76,8 +75,7 @@ if CONSENSUS["merging"] is not None:
     rule consensus_merging:
         input:
             consensus.merging_files(CONFIG),
-            text=consensus.text(CONFIG),
-        output:
+            output:
             update("results/consensus/merging/consensus_merges.parquet"),
         log:
             "results/logs/consensus/merging.log",

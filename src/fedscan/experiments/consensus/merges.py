@@ -62,8 +62,8 @@ def run(job: Job) -> None:
         job: settings: ``bases``, ``seeds``, ``tasks``, ``epoch``, ``merges``, ``variants`` (name ->
             section), ``seed``, ``tokens``, ``draws``, ``depth``, ``source``, ``precision``,
             ``device``, ``threads``, ``draws_per_batch``, ``rerun_on_code_change`` and the ``code``
-            fingerprint; results/merging; of source 'text' input ``text``. Its folder receives
-            consensus_merges.parquet.
+            fingerprint; results/merging; of source 'text' the file ``text`` below results. Its
+            folder receives consensus_merges.parquet.
 
     Raises:
         ValueError: if a model is missing or damaged.
@@ -127,7 +127,7 @@ def _ids(shape: Architecture, job: Job) -> tuple[Any, str]:
     settings = job.settings
     draws, tokens, seed = range(settings["draws"]), settings["tokens"], settings["seed"]
     if settings["source"] == "text":
-        text = loading.validation_text(job.inputs["text"], shape.padded_vocab_size)
+        text = loading.validation_text(job.results / settings["text"], shape.padded_vocab_size)
         return text_ids(seed, draws, tokens, text), arrays_sha256([text])
     return uniform_ids(seed, draws, tokens, shape.vocab_size), ""
 

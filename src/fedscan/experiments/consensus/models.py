@@ -31,8 +31,8 @@ def run(job: Job) -> None:
         job: settings: ``name`` and section ``model``, ``jobs`` (of checkpoint 'federated'),
             ``seed``, ``tokens``, ``draws``, ``depth``, ``source``, ``precision``, ``device``,
             ``threads``, ``draws_per_batch``, ``random``, ``variants``, ``rerun_on_code_change`` and
-            the ``code`` fingerprint; of source 'text' input ``text``. Its folder receives a
-            Parquet file for each of ``MODEL_TABLES``, consensus_model and consensus_layers.
+            the ``code`` fingerprint; of source 'text' the file ``text`` below
+            results. Its folder receives a Parquet file for each of ``MODEL_TABLES``, consensus_model and consensus_layers.
 
     Raises:
         ValueError: if the model, its vocabulary or a layer to repeat is not there.
@@ -129,7 +129,7 @@ def study_of(job: Job) -> Study:
     )
     draws, tokens = range(settings["draws"]), settings["tokens"]
     if settings["source"] == "text":
-        sequences = loading.validation_text(job.inputs["text"], vocabulary)
+        sequences = loading.validation_text(job.results / settings["text"], vocabulary)
         ids = text_ids(settings["seed"], draws, tokens, sequences)
         text_sha256 = arrays_sha256([sequences])
     else:

@@ -75,28 +75,35 @@ def model_files(config: Config, model: str) -> list[str]:
         model: its name.
 
     Returns:
-        Tables of the runs, or the files of a local checkpoint that are there.
+        Tables of the runs, or the files of a local checkpoint that are there; and text, if any.
     """
     checkpoint = models(config)[model]["checkpoint"]
     if checkpoint == FEDERATED:
-        return [f"results/federated/{job}/runs.parquet" for job in mamba2_jobs(config)]
-    folder = Path(checkpoint).expanduser()
-    patterns = merging_plan.CHECKPOINT_FILES
-    return sorted(str(path) for pattern in patterns for path in folder.glob(pattern))
+        found = [f"results/federated/{job}/runs.parquet" for job in mamba2_jobs(config)]
+    else:
+        folder = Path(checkpoint).expanduser()
+        patterns = merging_plan.CHECKPOINT_FILES
+        found = sorted(str(path) for pattern in patterns for path in folder.glob(pattern))
+    return [*found, *_text_files(config)]
 
 
-def text(config: Config) -> list[str]:
+def _text_files(config: Config) -> list[str]:
+    file = text(config)
+    return [] if file is None else [f"results/{file}"]
+
+
+def text(config: Config) -> str | None:
     """Return the validation text that tokens of source 'text' are taken from.
 
     Args:
         config: the whole configuration.
 
     Returns:
-        The first partition's file, or none for source 'uniform'.
+        The first partition's file, below results/; None for source 'uniform'.
     """
     if config["consensus"]["source"] != "text":
-        return []
-    return [f"results/partition/{next(iter(corpus.partitions(config)))}/validation.parquet"]
+        return None
+    return f"partition/{next(iter(corpus.partitions(config)))}/validation.parquet"
 
 
 def consensus_model(config: Config, model: str) -> dict[str, Any]:
@@ -117,6 +124,7 @@ def consensus_model(config: Config, model: str) -> dict[str, Any]:
         **({"jobs": mamba2_jobs(config)} if federated else {}),
         **only(consensus, *MACHINE, "tokens", "draws", "depth", "random"),
         "variants": variants(config),
+        "text": text(config),
         "rerun_on_code_change": config["workflow"]["rerun_on_code_change"],
     }
 
@@ -200,7 +208,7 @@ def merging_files(config: Config) -> list[str]:
         for file in files
         if not file.endswith(("displacements.parquet", "task_vectors.parquet"))
     ]
-    return [*found, *text(config)]
+    return [*found, *_text_files(config)]
 
 
 def consensus_merging(config: Config) -> dict[str, Any]:
@@ -218,6 +226,7 @@ def consensus_merging(config: Config) -> dict[str, Any]:
         "bases": list(merging_plan.bases(config)),
         **only(merging, "seeds", "tasks"),
         "epoch": max(merging["fine_tuning"]["checkpoint_epochs"]),
+        "text": text(config),
         **only(consensus, *MACHINE),
         **only(section, "merges", "tokens", "draws", "depth"),
         "variants": variants(config, section["variants"]),
