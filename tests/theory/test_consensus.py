@@ -11,6 +11,7 @@ from fedscan.experiments.consensus.instances import AXIS, KERNELS, anisotropic, 
 from fedscan.models.analysed_ssm import AnalysedLayer, field, step_sizes, transfer
 from fedscan.theory.consensus import (
     Constants,
+    Transfers,
     c_eff,
     c_eff_printed,
     c_star,
@@ -94,6 +95,15 @@ def test_constants_are_those_of_plain_loops_over_all_layers():
     wanted = Constants(min(gammas), max(spans), max(sums), min(lows), max(highs))
     assert found == pytest.approx(wanted, rel=1e-15)
     assert constants([transfer_range(*random_parts(1), 1)], axis).lambda_sum == 0
+
+
+def test_constants_compare_channels_over_the_same_pair_of_tokens():
+    low, high = np.zeros((2, 2, 2)), np.zeros((2, 2, 2))
+    low[..., 0], high[..., 0] = [[1.0, 0], [0.8, 1.1]], [[1.2, 0], [0.9, 1.3]]
+    low[..., 1], high[..., 1] = [[0.3, 0], [0.1, 0.2]], [[0.4, 0], [0.5, 0.6]]
+    # Gaps 1 - 0.4, 0.8 - 0.5, 1.1 - 0.6.
+    wanted = Constants(0.3, 1.3 - 0.2, 0.9, 0.8, 1.3)
+    assert constants([Transfers(low, high)], 0) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("index", range(4))

@@ -75,7 +75,7 @@ if CONSENSUS["merging"] is not None:
     rule consensus_merging:
         input:
             consensus.merging_files(CONFIG),
-            output:
+        output:
             update("results/consensus/merging/consensus_merges.parquet"),
         log:
             "results/logs/consensus/merging.log",

@@ -31,8 +31,9 @@ def run(job: Job) -> None:
         job: settings: ``name`` and section ``model``, ``jobs`` (of checkpoint 'federated'),
             ``seed``, ``tokens``, ``draws``, ``depth``, ``source``, ``precision``, ``device``,
             ``threads``, ``draws_per_batch``, ``random``, ``variants``, ``rerun_on_code_change`` and
-            the ``code`` fingerprint; of source 'text' the file ``text`` below
-            results. Its folder receives a Parquet file for each of ``MODEL_TABLES``, consensus_model and consensus_layers.
+            the ``code`` fingerprint; of source 'text' the file ``text`` below results. Its folder
+            receives a Parquet file for each of ``MODEL_TABLES``, consensus_model and
+            consensus_layers.
 
     Raises:
         ValueError: if the model, its vocabulary or a layer to repeat is not there.
