@@ -97,7 +97,7 @@ def instance_row(asked: Asked) -> dict[str, Any]:
     row["violations_certificate"] = 0 if made is None else certificate_violations(one, made)
     row["radius_certified"] = None if made is None else made.radii[0]
     row["rate_certified"] = None if made is None else made.rates[-1]
-    start = torch.from_numpy(starts(asked.seed, asked.index, asked.starts, asked.tokens, asked.n))
+    start = starts(asked.seed, asked.index, asked.starts, asked.tokens, asked.n)
     path = integrate(start, one.layers(), asked.silu, asked.horizon, asked.step)
     return row | simulated(one, path, found, threshold, asked.silu)
 
@@ -144,7 +144,7 @@ def _certificate(one: Instance, found: Constants, excited: Excitation | None) ->
 
 
 def certificate_violations(one: Instance, made: Certificate) -> int:
-    """Count starts inside the certified radii that leave the certified bound, of all signs.
+    """Count starts inside the certified radii that leave the certified bound, one of all signs.
 
     Args:
         one: instance.
@@ -165,9 +165,9 @@ def certificate_violations(one: Instance, made: Certificate) -> int:
     z[..., AXIS] = signs * (1 - V)
     horizon = 2.0 * len(one.kernels)
     step = horizon / STEPS_OF_CERTIFICATE
-    path = integrate(torch.from_numpy(z), one.layers(), False, horizon, step)
+    path = integrate(z, one.layers(), False, horizon, step)
     rates, factors = np.array(made.rates), np.array(made.factors)
-    bound = factors * V * np.exp(-rates * path.times[:, None, None])
+    bound = factors * made.radii * np.exp(-rates * path.times[:, None, None])
     return int((~(path.distance <= bound * (1 + BOUND_ROUNDING))).any(axis=(0, 2)).sum())
 
 
