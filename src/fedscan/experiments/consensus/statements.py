@@ -26,6 +26,8 @@ TOLERANCE = 1e-10
 CAP = 0.5
 # Share of c_star's own threshold towards 1 at which Proposition V.1 is tried.
 ABOVE_THRESHOLD = 0.5
+# Powers of ten of 1 - |z^a| where tokens are put near a pole.
+NEAR = (-16.0, -2.0)
 
 
 class Slacks(NamedTuple):
@@ -248,14 +250,15 @@ def _in_cap(
 ) -> np.ndarray:
     """Return points whose first or last token is in the cap |z^a| >= height.
 
-    Others are anywhere, or, in every second point, so near to a pole that their coupling is small:
-    elsewhere it hides the rest.
+    Others are anywhere, or, in every second point, all so near to a pole that their coupling is
+    small: elsewhere it hides the rest.
     """
     found = _anywhere(one, points, stream)
     for index, z in enumerate(found):
         if index % 2:
+            near = 1 - 10.0 ** stream.uniform(*NEAR)
             for other in range(len(z)):
-                z[other] = _lifted(z[other], 1 - 10.0 ** stream.uniform(-12, -2))
+                z[other] = _lifted(z[other], near)
         token = 0 if first else len(z) - 1
         z[token] = _lifted(z[token], stream.uniform(height, 1))
     return found
