@@ -15,6 +15,8 @@ from fedscan.models.analysed_ssm import AnalysedLayer
 # Late: the last part of the time. Reached: all tokens this near to an axis.
 LATE_SHARE = 0.2
 REACHED = 1e-4
+# Nearer: by more than rounding moves what rests.
+NEARER = 1e-6
 # Rates are fitted where V is below this and above rounding.
 FITTED = (1e-2, 1e-12)
 
@@ -176,7 +178,7 @@ def outcome(path: Path) -> Outcome:
     farthest = path.distance.max(axis=-1)
     late = int((1 - LATE_SHARE) * (len(path.times) - 1))
     reached = farthest[-1] < REACHED
-    shrinking = ~reached & (farthest[-1] < farthest[late])
+    shrinking = ~reached & (farthest[-1] < (1 - NEARER) * farthest[late])
     supremum = 1 - path.distance[late:].min(axis=0)
     rates = [
         rate
