@@ -89,30 +89,44 @@ def slacks(one: Instance, points: int, epsilon: float, stream: np.random.Generat
     star = c_star(kernels, AXIS)
     values: dict[str, list[float]] = {name: [] for name in Slacks._fields}
     for layer, kernel in zip(one.layers(), kernels, strict=True):
-        for point in at(_anywhere(one, points, stream), layer, kernel):
+        for point in points_at(_anywhere(one, points, stream), layer, kernel):
             values["gap"] += gap_slacks(point, found)
             values["identity"].append(-float(np.abs(identity(point) - point.speed).max()))
-        if found.gamma <= 0:
+        if not found.gamma > 0:  # nor is NaN
             continue
         near = slack_radius(epsilon, CAP, norm, found.lambda_sum)
-        for point in at(_in_cap(one, points, stream, CAP, first=True), layer, kernel):
+        for point in points_at(_in_cap(one, points, stream, CAP, first=True), layer, kernel):
             values["first"].append(first_slack(point, found))
-        for point in at(_in_cap(one, points, stream, 1 - near, first=False), layer, kernel):
+        for point in points_at(_in_cap(one, points, stream, 1 - near, first=False), layer, kernel):
             values["later"].append(later_slack(point, found, norm, epsilon))
         if star is None:
             continue
         alpha = smallest_definite(kernels)
         threshold = c_eff(star, found, one.tokens)
         c = threshold + ABOVE_THRESHOLD * (1 - threshold)
-        for point in at(_anywhere(one, points, stream), layer, kernel):
+        for point in points_at(_anywhere(one, points, stream), layer, kernel):
             values["invariance"].append(invariance_slack(point, found, alpha))
-        for point in at(_in_cap(one, points, stream, c, first=False), layer, kernel):
+        for point in points_at(_in_cap(one, points, stream, c, first=False), layer, kernel):
             values["sector"].append(sector_slack(point, found, alpha, star, norm, c))
     return Slacks(**{name: min(v) if v else None for name, v in values.items()})
 
 
-def at(z: np.ndarray, layer: AnalysedLayer, kernel: np.ndarray) -> list[Point]:
-    """Return points of the flow without SiLU.
+def at(z: np.ndarray, layer: AnalysedLayer, kernel: np.ndarray) -> Point:
+    """Return a point of the flow without SiLU.
+
+    Args:
+        z: (tokens, n), of norm 1.
+        layer: weights.
+        kernel: S_BC of the layer.
+
+    Returns:
+        The point.
+    """
+    return points_at(z[None], layer, kernel)[0]
+
+
+def points_at(z: np.ndarray, layer: AnalysedLayer, kernel: np.ndarray) -> list[Point]:
+    """Return many points of the flow without SiLU.
 
     Args:
         z: (points, tokens, n), of norm 1.

@@ -18,7 +18,7 @@ from fedscan.models.analysed_ssm import AnalysedLayer, field, own_interaction
 from fedscan.theory.consensus import c_eff, c_star, smallest_definite
 from fedscan.theory.consensus_certificate import certificate
 from fedscan.theory.excitation import excitation
-from tests.theory.test_consensus import COUNTER, as_layer, at_height, counterexample
+from tests.theory.test_thresholds import COUNTER, as_layer, at_height, counterexample
 
 
 def drawn(kernel, n=5, tokens=4, index=0, amount=0.3):

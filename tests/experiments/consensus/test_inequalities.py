@@ -9,12 +9,12 @@ from fedscan.experiments.consensus.instances import AXIS, KERNELS, instance
 from fedscan.experiments.consensus.statements import (
     CAP,
     TOLERANCE,
-    at,
     first_slack,
     gap_slacks,
     identity,
     invariance_slack,
     later_slack,
+    points_at,
     sector_slack,
     slacks,
 )
@@ -53,7 +53,7 @@ def spectral(one):
 
 def points(one, z):
     for layer, kernel in zip(one.layers(), one.kernels, strict=True):
-        yield from at(z, layer, kernel)
+        yield from points_at(z, layer, kernel)
 
 
 @pytest.mark.parametrize(("kernel", "n", "tokens"), CASES)
