@@ -16,6 +16,8 @@ from fedscan.experiments.comparison import grid, practice_figures
 from fedscan.experiments.comparison import page as comparison_page
 from fedscan.experiments.comparison.figures import figures as comparison_figures
 from fedscan.experiments.comparison.selection import METRICS
+from fedscan.experiments.consensus import figures as consensus_figures
+from fedscan.experiments.consensus.numbers import Found
 from fedscan.experiments.merging import figures as merging_figures
 from fedscan.experiments.registry import EXPERIMENTS
 from fedscan.experiments.students import figures as student_figures
@@ -129,6 +131,8 @@ def test_the_list_of_contents_names_every_figure_of_the_code():
     assert listed["practice"] == set(practice_figures.figures(frame, frame))
     assert listed["student_tables"] == set(student_figures.figures(None, None))
     assert listed["merging/tables"] == set(merging_figures.figures(None))
+    nothing = Found({}, {}, None, None, None, "uniform")
+    assert listed["consensus/tables"] == set(consensus_figures.figures(nothing, []))
     assert listed["bounds"] == set(
         bound_figures.figures(SimpleNamespace(points=None, gradients=None), *[None] * 3)
     )

@@ -68,6 +68,25 @@ TINY = {
             "ties": {"scales": [1.0], "densities": [0.2]},
         },
     },
+    "consensus": {
+        "tokens": 5,
+        "draws": 2,
+        "depth": 8,
+        "runs": {"tokens": 4, "draws": 2, "depth": 6},
+        "merging": {"tokens": 4, "draws": 2, "depth": 6},
+        "theory": {
+            "kernels": ["isotropic", "definite"],
+            "anisotropies": [0.3],
+            "n": 3,
+            "m": 3,
+            "tokens": 2,
+            "instances": 1,
+            "starts": 2,
+            "points": 3,
+            "horizon": 4.0,
+            "step": 0.1,
+        },
+    },
     "studies": {
         "main": {
             "clients": [2],

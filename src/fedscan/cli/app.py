@@ -168,6 +168,44 @@ def run_one(
     print(text)
 
 
+@app.command("consensus")
+def show_consensus(
+    checkpoint: Annotated[
+        str,
+        typer.Argument(
+            help="Mamba2 checkpoint: a folder, a hub id, or a model file below results/federated."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for everything made.")],
+    config: Configs = None,
+    variant: Annotated[
+        list[str] | None,
+        typer.Option("--variant", help="Name from consensus.variants; default: all of them."),
+    ] = None,
+    tokens: Annotated[int | None, typer.Option(min=2, help="Tokens per draw.")] = None,
+    draws: Annotated[int | None, typer.Option(min=1, help="Independent draws of tokens.")] = None,
+    depth: Annotated[int | None, typer.Option(min=1, help="Layers applied.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of tokens and redrawn weights.")] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(min=1, help="Ids are drawn below it; default: the checkpoint's.")
+    ] = None,
+) -> None:
+    """Iterate a model's layers over depth: do its tokens collapse to one direction?
+
+    What is not given comes from the configuration. The same command continues after a kill.
+    """
+    # Imported here: torch takes seconds to load.
+    from fedscan.cli import depth as cli_depth
+    from fedscan.pipeline.runner import job
+
+    sizes = {"tokens": tokens, "draws": draws, "depth": depth, "seed": seed}
+    with _one_line_errors():
+        chosen = cli_depth.chosen(_load(config), checkpoint, variant or [], sizes, vocabulary)
+    with job(output / "consensus.log", echo=True) as report:
+        text = cli_depth.iterate(chosen, output, report)
+    print(text)
+
+
 RESULTS = Path("results")
 Results = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
 

@@ -13,6 +13,9 @@ from fedscan.models.language_model import Architecture
 from fedscan.models.pretrained import parameters
 from fedscan.params.algebra import Params
 
+# Of every kept model's file.
+SUFFIX = ".safetensors"
+
 
 class KeptModel(NamedTuple):
     """A model of a run.
@@ -121,6 +124,8 @@ def read(path: Path, dtype: torch.dtype = torch.float32) -> KeptModel:
     Raises:
         ValueError: if the file is damaged or holds no model of a run.
     """
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
     arrays, facts = checkpoints.load(path)
     if not isinstance(facts, dict) or not {*Architecture._fields, "round"} <= set(facts):
         raise ValueError(f"{path}: no model of a training run")

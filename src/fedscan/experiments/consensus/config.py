@@ -43,8 +43,8 @@ class ConsensusModel(Section):
 
     checkpoint: str = Field(
         description="'federated': the best global model of this configuration's runs; 'random': new"
-        " values of the shape below; or a folder or hub id with a Mamba2 checkpoint of mamba_ssm or"
-        " transformers"
+        " values of the shape below; a folder or hub id with a Mamba2 checkpoint of mamba_ssm or"
+        " transformers; or a model file below results/federated"
     )
     vocabulary: Count | None = Field(
         description="token ids are drawn below it; null: the checkpoint's own vocabulary"

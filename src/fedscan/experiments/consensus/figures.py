@@ -35,8 +35,29 @@ def figures(found: Found, published: Sequence[Published]) -> dict[str, Callable[
     """Name every figure.
 
     Args:
-        found: what was measured.
+        found: what was measured; with random instances.
         published: the paper's numbers, drawn as levels beside models that ask for it.
+
+    Returns:
+        File stem -> function that draws it.
+    """
+    instances = found.instances
+    return {
+        **model_figures(found, published),
+        "figure7": lambda: figure7(instances),
+        "kernels": lambda: kernels(instances),
+        "rounds": lambda: over_rounds(found),
+        "outcomes": lambda: against_perplexity(found),
+        "merges": lambda: of_merges(found),
+    }
+
+
+def model_figures(found: Found, published: Sequence[Published]) -> dict[str, Callable[[], Figure]]:
+    """Name the figures of models alone.
+
+    Args:
+        found: what was measured.
+        published: the paper's numbers.
 
     Returns:
         File stem -> function that draws it.
@@ -48,14 +69,9 @@ def figures(found: Found, published: Sequence[Published]) -> dict[str, Callable[
         "figure4": lambda: interaction(found, "figure4", published),
         "figure5": lambda: interaction(found, "figure5", published),
         "figure6": lambda: windows(found, published),
-        "figure7": lambda: figure7(found.instances),
-        "kernels": lambda: kernels(found.instances),
         "gate": lambda: gate_strength(found),
         "layers": lambda: where_in_depth(found),
         "tokens": lambda: by_position(found),
-        "rounds": lambda: over_rounds(found),
-        "outcomes": lambda: against_perplexity(found),
-        "merges": lambda: of_merges(found),
     }
 
 

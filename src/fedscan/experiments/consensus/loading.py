@@ -79,8 +79,11 @@ def load(
             f"{best.job}/{best.value}",
             best.val_ppl_last10,
         )
-    with under_key(f"{key}.checkpoint (a folder, a hub id, {FEDERATED!r} or {RANDOM!r})"):
-        shape, params = from_pretrained(checkpoint, "float32")
+    with under_key(f"{key}.checkpoint (a folder, a file, a hub id, {FEDERATED!r} or {RANDOM!r})"):
+        if checkpoint.endswith(kept.SUFFIX):
+            shape, params, _ = kept.read(Path(checkpoint).expanduser())
+        else:
+            shape, params = from_pretrained(checkpoint, "float32")
         if shape.attention_layers:
             raise ValueError(
                 f"{checkpoint}: layers {list(shape.attention_layers)} are attention, which has"

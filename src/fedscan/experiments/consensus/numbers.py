@@ -52,7 +52,7 @@ class Found(NamedTuple):
     variants: Mapping[str, Mapping[str, Any]]
     runs: pd.DataFrame | None
     merges: pd.DataFrame | None
-    instances: pd.DataFrame
+    instances: pd.DataFrame | None
     source: str
 
 
@@ -74,7 +74,8 @@ def numbers(found: Found, published: Sequence[Published]) -> Iterator[Number]:
         yield from run_numbers(found.runs)
     if found.merges is not None:
         yield from merge_numbers(found.merges)
-    yield from theory_numbers(found.instances)
+    if found.instances is not None:
+        yield from theory_numbers(found.instances)
 
 
 def ends(model: Model, variant: str) -> pd.DataFrame:

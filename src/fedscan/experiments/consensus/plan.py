@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedscan.declared import shown
 from fedscan.experiments.comparison import grid
 from fedscan.experiments.consensus.grid import FEDERATED
 from fedscan.experiments.corpus import plan as corpus
@@ -81,9 +82,10 @@ def model_files(config: Config, model: str) -> list[str]:
     if checkpoint == FEDERATED:
         found = [f"results/federated/{job}/runs.parquet" for job in mamba2_jobs(config)]
     else:
-        folder = Path(checkpoint).expanduser()
+        place = Path(checkpoint).expanduser()
         patterns = merging_plan.CHECKPOINT_FILES
-        found = sorted(str(path) for pattern in patterns for path in folder.glob(pattern))
+        inside = sorted(str(path) for pattern in patterns for path in place.glob(pattern))
+        found = [str(place)] if place.is_file() else inside
     return [*found, *_text_files(config)]
 
 
@@ -267,7 +269,9 @@ def consensus(config: Config) -> dict[str, Any]:
         "runs": section["runs"],
         "merging": section["merging"],
         "text": {"source": config["data"]["source"], "tokenizer": config["tokenizer"]["name"]},
+        # Data that no fingerprint of code covers.
         "published": data_fingerprint(f"{ROOM}.published"),
+        "declared": shown(),
     }
 
 

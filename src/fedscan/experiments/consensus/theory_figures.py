@@ -8,7 +8,7 @@ from fedscan.analysis.style import nothing_to_show, panel
 from fedscan.experiments.consensus.drawing import COLORS, labels
 
 
-def figure7(rows: pd.DataFrame) -> Figure:
+def figure7(rows: pd.DataFrame | None) -> Figure:
     """Draw the share of starts that reach consensus against the threshold of Theorem V.1.
 
     Args:
@@ -18,7 +18,7 @@ def figure7(rows: pd.DataFrame) -> Figure:
         A point per instance with a definite kernel; the threshold corrected and as printed, and
         the same instances with SiLU.
     """
-    found = rows.dropna(subset="c_eff")
+    found = pd.DataFrame() if rows is None else rows.dropna(subset="c_eff")
     if found.empty:
         return nothing_to_show("no random instance has a threshold")
     figure, axis = panel((6.4, 3.8))
@@ -41,7 +41,7 @@ def figure7(rows: pd.DataFrame) -> Figure:
     return figure
 
 
-def kernels(rows: pd.DataFrame) -> Figure:
+def kernels(rows: pd.DataFrame | None) -> Figure:
     """Draw measured, linearised and certified rates per kind of kernel.
 
     Args:
@@ -50,6 +50,8 @@ def kernels(rows: pd.DataFrame) -> Figure:
     Returns:
         A point per instance, on a logarithmic axis.
     """
+    if rows is None:
+        return nothing_to_show("no random instances")
     kinds = [
         (f"{kernel} {amount:g}" if kernel == "definite" else str(kernel), part)
         for (kernel, amount), part in rows.groupby(["kernel", "anisotropy"], sort=False)
