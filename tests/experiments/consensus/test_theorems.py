@@ -10,9 +10,12 @@ from scipy.integrate import solve_ivp
 from fedscan.experiments.consensus.flow import REACHED, Path, integrate, outcome, speed
 from fedscan.experiments.consensus.instances import AXIS, KERNELS, instance, starts
 from fedscan.experiments.consensus.theory_rows import (
+    TRIED,
+    Asked,
     certificate_violations,
     linear_rate,
     simulated,
+    simulated_radius,
 )
 from fedscan.models.analysed_ssm import AnalysedLayer, field, own_interaction
 from fedscan.theory.consensus import c_eff, c_star, smallest_definite
@@ -249,6 +252,28 @@ def test_a_certificate_that_promises_too_much_is_counted():
     # Beyond what is proved, where the negative layer comes first to act: V grows.
     tight = made._replace(factors=(0.4, 0.4))
     assert certificate_violations(one, tight) == 4
+
+
+def asked(kernel, tokens=3):
+    return Asked(0, kernel, 0.3, 0, False, 5, 6, tokens, 4, 4, 10.0, 0.05)
+
+
+def test_the_simulated_radius_is_the_largest_tried_that_all_signs_are_drawn_from():
+    # Isotropic: wherever tokens start, so the largest tried, which no certificate comes near.
+    one = drawn("isotropic", tokens=3)
+    assert simulated_radius(one, asked("isotropic")) == max(TRIED)
+    # A negative kernel draws nothing.
+    (kernel,) = one.kernels
+    away = one._replace(maps=tuple((S_B, -S_C) for S_B, S_C in one.maps), kernels=(-kernel,))
+    assert simulated_radius(away, asked("isotropic")) == 0
+    # One token and K = diag(1, -1, ...), all gaps equal: a start is drawn where z^T K z > 0, which
+    # on the cap of V means (1 - V)^2 > 1 / 2.
+    S_B, kernel = np.eye(5), np.diag([1.0, -1, -1, -1, -1])
+    split = one._replace(maps=((S_B, kernel),), kernels=(kernel,), tokens=1,
+                         W_delta=np.zeros((5, 5)), b_delta=np.array([1.0, -0.4, -0.4, -0.4, -0.4]),
+                         alpha=np.zeros(5))  # fmt: skip
+    wanted = max(V for V in TRIED if (1 - V) ** 2 > 0.5)
+    assert simulated_radius(split, asked("isotropic", 1)) == wanted < max(TRIED)
 
 
 def test_lemma_3_compares_a_later_token_with_its_driven_equation():
