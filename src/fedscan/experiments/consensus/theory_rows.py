@@ -25,10 +25,10 @@ CAP = 0.5
 # Share of its radii at which a certificate is tried, and what rounding may add to a bound.
 INSIDE = 0.5
 BOUND_ROUNDING = 1e-6
-STEPS_OF_CERTIFICATE = 400
+STEPS_OF_CERTIFICATE = 200
 # V of all tokens that are tried for the radius a simulation shows, and how.
-TRIED = (0.9, 0.5, 0.2, 0.1, 0.01)
-TRIED_HORIZON, TRIED_STEP = 30.0, 0.1
+TRIED = (0.9, 0.5, 0.1)
+TRIED_HORIZON, TRIED_STEP = 20.0, 0.1
 
 
 class Asked(NamedTuple):
