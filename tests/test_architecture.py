@@ -57,10 +57,11 @@ READS = {
     "comparison": {"corpus.sequences", "corpus.tables", "corpus.grid", "corpus.plan"},
     "bounds": {"teachers.datasets", "teachers.tables", "teachers.grid", "teachers.plan"},
     "students": {"teachers.datasets", "teachers.tables", "teachers.grid"},
-    "merging": {"comparison.models"},
+    "merging": {"comparison.models", "comparison.tables"},
     "consensus": {
         "comparison.grid",
         "comparison.models",
+        "comparison.tables",
         "corpus.grid",
         "corpus.plan",
         "corpus.sequences",

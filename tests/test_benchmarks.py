@@ -50,3 +50,12 @@ def test_peers_do_the_same_work(tmp_path):
         np.testing.assert_allclose(found["plain"][name], expected, rtol=0, atol=1e-12)
         # transformers computes parts in float32 whatever the weights are; training moves by 1e-2.
         np.testing.assert_allclose(found["transformers"][name], expected, rtol=0, atol=1e-5)
+
+
+def test_the_depth_iteration_is_compared_with_its_products():
+    command = [sys.executable, "benchmarks/consensus.py", "--small", "--draws", "1", "--depth", "4"]
+    done = subprocess.run([*command, "--repeats", "1"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert sum("ratio" in line for line in lines) == 2
+    assert "peak memory" in lines[-1]

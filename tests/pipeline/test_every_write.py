@@ -18,6 +18,8 @@ from fedscan.io import atomic
 from tests import jobs
 from tests.experiments import tiny
 from tests.experiments.bounds import made as made_bounds
+from tests.experiments.consensus import conftest as consensus
+from tests.experiments.consensus import made as made_consensus
 from tests.experiments.merging import made as made_merging
 from tests.experiments.merging import tiny as merging_tiny
 from tests.experiments.students import test_training as test_students
@@ -147,3 +149,39 @@ def test_specialists_killed_at_any_write_end_with_the_same_bytes(tuned, tmp_path
 
     # Three epochs, a checkpoint each; two of them keep a model; one table.
     assert try_every_write(train, folder, monkeypatch) == 3 + 2 + 1
+
+
+@pytest.mark.parametrize("stage", ["models", "theory"])
+def test_consensus_killed_at_any_write_ends_with_the_same_bytes(tmp_path, monkeypatch, stage):
+    folder = tmp_path / "results"
+    kept = {"gate": made_consensus.VARIANTS["gate"], "random": made_consensus.VARIANTS["random"]}
+    run = {
+        "models": lambda: made_consensus.iterate(folder, variants=kept, draws=2),
+        "theory": lambda: made_consensus.study(folder, kernels=["isotropic", "definite"]),
+    }[stage]
+    # A file per draw of a variant, five tables; one per instance with and without SiLU, one table.
+    writes = try_every_write(run, folder, monkeypatch)
+    assert writes == {"models": 2 * 2 + 5, "theory": 2 * 2 + 1}[stage]
+
+
+@pytest.mark.parametrize("stage", ["runs", "merges"])
+def test_consensus_of_models_killed_at_any_write_ends_with_the_same_bytes(
+    tuned, prepared, tmp_path, monkeypatch, stage
+):
+    folder = tmp_path / "results"
+    if stage == "runs":
+        listed = consensus.train(folder, prepared, betas=(0.0,))[:1]
+        shape = tiny.MODEL
+    else:
+        shutil.copytree(tuned, folder / "merging")
+        fewer = {"mus": [0.0], "checkpoint_epochs": [3]}
+        made_merging.merge(folder / "merging", **fewer)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    unfinished(folder / "merging")
+    run = {
+        "runs": lambda: made_consensus.iterate_runs(folder, listed, shape),
+        "merges": lambda: made_consensus.iterate_merges(folder, merges=["average"]),
+    }[stage]
+    # A file per model and variant, one table: two models; a base, two specialists, an average.
+    writes = try_every_write(run, folder, monkeypatch)
+    assert writes == {"runs": 2 * 2 + 1, "merges": 4 * 2 + 1}[stage]

@@ -3,6 +3,8 @@ from fedscan.experiments.consensus import plan as consensus
 CONSENSUS = CONFIG["consensus"]
 CONSENSUS_FILES = consensus.files(CONFIG)
 CONSENSUS_FIGURES = figures(consensus.ROOM, "consensus/tables")
+# A part that is switched off is asked for by nobody.
+CONSENSUS_STUDY = (CONSENSUS["runs"] or {"study": "none"})["study"]
 CONSENSUS_GPU = 1 if CONSENSUS["device"] == "cuda" else 0
 
 
@@ -42,60 +44,56 @@ rule consensus_model:
         "../scripts/run_stage.py"
 
 
-if CONSENSUS["runs"] is not None:
-
-    rule consensus_runs:
-        input:
-            consensus.runs_files(CONFIG),
-        output:
-            update(
-                f"results/consensus/runs/study={CONSENSUS['runs']['study']}/consensus_runs.parquet"
-            ),
-        log:
-            "results/logs/consensus/runs.log",
-        benchmark:
-            "results/benchmarks/consensus_runs.tsv"
-        conda:
-            "../../environment.yml"
-        threads: CONSENSUS["threads"]
-        resources:
-            mem_mb=4000,
-            runtime=1440,
-            gpu=CONSENSUS_GPU,
-        params:
-            key=stage_key(STAGES["consensus_runs"], consensus.consensus_runs(CONFIG)),
-        message:
-            "Federated models over depth"
-        script:
-            "../scripts/run_stage.py"
+rule consensus_runs:
+    input:
+        lambda w: consensus.runs_files(CONFIG),
+    output:
+        update(f"results/consensus/runs/study={CONSENSUS_STUDY}/consensus_runs.parquet"),
+    log:
+        "results/logs/consensus/runs.log",
+    benchmark:
+        "results/benchmarks/consensus_runs.tsv"
+    conda:
+        "../../environment.yml"
+    threads: CONSENSUS["threads"]
+    resources:
+        mem_mb=4000,
+        runtime=1440,
+        gpu=CONSENSUS_GPU,
+    params:
+        key=lambda w: stage_key(
+            STAGES["consensus_runs"], consensus.consensus_runs(CONFIG)
+        ),
+    message:
+        "Federated models over depth"
+    script:
+        "../scripts/run_stage.py"
 
 
-if CONSENSUS["merging"] is not None:
-
-    rule consensus_merging:
-        input:
-            consensus.merging_files(CONFIG),
-        output:
-            update("results/consensus/merging/consensus_merges.parquet"),
-        log:
-            "results/logs/consensus/merging.log",
-        benchmark:
-            "results/benchmarks/consensus_merging.tsv"
-        conda:
-            "../../environment.yml"
-        threads: CONSENSUS["threads"]
-        resources:
-            mem_mb=8000,
-            runtime=1440,
-            gpu=CONSENSUS_GPU,
-        params:
-            key=stage_key(
-                STAGES["consensus_merging"], consensus.consensus_merging(CONFIG)
-            ),
-        message:
-            "Merged models over depth"
-        script:
-            "../scripts/run_stage.py"
+rule consensus_merging:
+    input:
+        lambda w: consensus.merging_files(CONFIG),
+    output:
+        update("results/consensus/merging/consensus_merges.parquet"),
+    log:
+        "results/logs/consensus/merging.log",
+    benchmark:
+        "results/benchmarks/consensus_merging.tsv"
+    conda:
+        "../../environment.yml"
+    threads: CONSENSUS["threads"]
+    resources:
+        mem_mb=8000,
+        runtime=1440,
+        gpu=CONSENSUS_GPU,
+    params:
+        key=lambda w: stage_key(
+            STAGES["consensus_merging"], consensus.consensus_merging(CONFIG)
+        ),
+    message:
+        "Merged models over depth"
+    script:
+        "../scripts/run_stage.py"
 
 
 rule consensus_theory:

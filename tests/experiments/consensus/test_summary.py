@@ -39,7 +39,7 @@ def test_the_ends_of_figure1_by_hand(whole):
     assert found["paper"] == 0.8
     assert found["difference"] == pytest.approx(found["value"] - 0.8)
     assert "a stand-in" in found["note"]
-    assert "random, 3,6" in found["note"]
+    assert "random, 4,632 parameters" in found["note"]
     assert "6 tokens, depth 12, 3 draws" in found["note"]
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from fedscan.experiments.comparison import models as kept
+from fedscan.experiments.comparison.models import SUFFIX, best, read
 from fedscan.experiments.consensus.grid import FEDERATED, RANDOM
 from fedscan.experiments.consensus.variants import Subject, placed_on
 from fedscan.experiments.corpus.sequences import to_matrix
@@ -69,19 +69,19 @@ def load(
         fixed = {"attention_heads": 1, "attention_layers": (), "chunk_size": 256}
         return new(Architecture(**section["shape"], **fixed), seed)
     if checkpoint == FEDERATED:
-        best = kept.best(federated, jobs)
-        shape, params, _ = kept.read(best.file)
+        chosen = best(federated, jobs)
+        shape, params, _ = read(chosen.file)
         return Loaded(
             shape,
             with_params(shape, params),
             FEDERATED,
             digest(params),
-            f"{best.job}/{best.value}",
-            best.val_ppl_last10,
+            f"{chosen.job}/{chosen.value}",
+            chosen.val_ppl_last10,
         )
     with under_key(f"{key}.checkpoint (a folder, a file, a hub id, {FEDERATED!r} or {RANDOM!r})"):
-        if checkpoint.endswith(kept.SUFFIX):
-            shape, params, _ = kept.read(Path(checkpoint).expanduser())
+        if checkpoint.endswith(SUFFIX):
+            shape, params, _ = read(Path(checkpoint).expanduser())
         else:
             shape, params = from_pretrained(checkpoint, "float32")
         if shape.attention_layers:

@@ -12,9 +12,9 @@ from fedscan.experiments.consensus.ends import end_rows, unmeasured
 from fedscan.experiments.consensus.run_tables import MERGES, SUBJECT_UNIT
 from fedscan.experiments.consensus.starts import text_ids, uniform_ids
 from fedscan.experiments.consensus.variants import ALL_LAYERS, Iteration
-from fedscan.experiments.merging import numbers as merged_numbers
 from fedscan.experiments.merging.grid import model_file
 from fedscan.experiments.merging.merge_tables import MERGES as MERGED
+from fedscan.experiments.merging.numbers import Merged, merged, select
 from fedscan.experiments.merging.tables import SPECIALISTS
 from fedscan.io import parquet
 from fedscan.io.digests import arrays_sha256
@@ -162,15 +162,15 @@ def _members(
 
 def _made(
     facts: dict[str, Any],
-    found: merged_numbers.Merged,
+    found: Merged,
     params: Params,
     files: Sequence[Path | None],
     failure: str | None,
     settings: Mapping[str, Any],
 ) -> Member:
     operator = CHOSEN[facts["kind"]]
-    rows = merged_numbers.merged(found, facts["base"], operator, MU, settings["epoch"])
-    best = merged_numbers.select(rows)
+    rows = merged(found, facts["base"], operator, MU, settings["epoch"])
+    best = select(rows)
     if best is None or failure is not None:
         return Member(facts, None, failure or "no value of the sweep is complete")
     own = {} if best.density is None else {"density": best.density}
@@ -180,7 +180,7 @@ def _made(
     return Member(facts, merge(params, direction, best.scale), None)
 
 
-def _merged(settings: Mapping[str, Any], merging: Path) -> merged_numbers.Merged:
+def _merged(settings: Mapping[str, Any], merging: Path) -> Merged:
     folders = {
         f"base={base}/seed={seed}": {"base": base, "seed": seed}
         for base in settings["bases"]
@@ -188,7 +188,7 @@ def _merged(settings: Mapping[str, Any], merging: Path) -> merged_numbers.Merged
     }
     rows = parquet.collect(folders, merging / "merges", MERGED)
     nothing = pd.DataFrame()
-    return merged_numbers.Merged(nothing, rows, nothing, nothing, {})
+    return Merged(nothing, rows, nothing, nothing, {})
 
 
 def _specialist(

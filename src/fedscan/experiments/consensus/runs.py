@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from fedscan.experiments.comparison import models as kept_models
 from fedscan.experiments.comparison.grid import Job as RunJob
+from fedscan.experiments.comparison.models import file, read, rows
 from fedscan.experiments.consensus import loading
 from fedscan.experiments.consensus.ends import end_rows, unmeasured
 from fedscan.experiments.consensus.grid import ROUND_LAST
@@ -115,11 +115,11 @@ def _models(settings: Mapping[str, Any], federated: Path) -> Iterator[Run]:
         yield Run(facts, shape, None, ATTENTION if shape.attention_layers else None, _path(axes))
     for entry in settings["jobs"]:
         axes, folder = RunJob(**entry["axes"]), federated / entry["path"]
-        rows = kept_models.rows(folder)
+        found = rows(folder)
         for value in entry["values"]:
             for wanted in settings["rounds"]:
                 if wanted:
-                    yield _run(axes, entry["path"], folder, rows[value], wanted, settings["model"])
+                    yield _run(axes, entry["path"], folder, found[value], wanted, settings["model"])
 
 
 def _run(
@@ -145,8 +145,8 @@ def _run(
     if failed and (wanted == ROUND_LAST or at > int(row["rounds"])):
         failure = f"training failed in round {row['failed_round']}: {row['failure']}"
     number = None if wanted == ROUND_LAST else int(wanted)
-    file = None if failure else kept_models.file(folder, row["value"], number)
-    return Run(facts, shape, file, failure, _path(axes))
+    kept = None if failure else file(folder, row["value"], number)
+    return Run(facts, shape, kept, failure, _path(axes))
 
 
 def _shape(axes: RunJob, model: Mapping[str, Any]) -> Architecture:
@@ -161,7 +161,7 @@ def _path(axes: RunJob) -> str:
 def _loaded(one: Run) -> loading.Loaded:
     if one.file is None:
         return loading.new(one.shape, one.facts["seed"])
-    found = kept_models.read(one.file)
+    found = read(one.file)
     model = loading.with_params(found.shape, found.params)
     return loading.Loaded(found.shape, model, "federated", loading.digest(found.params))
 

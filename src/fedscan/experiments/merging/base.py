@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedscan.data.tokenizers import TOKENIZERS
-from fedscan.experiments.comparison import models
+from fedscan.experiments.comparison.models import best, read
 from fedscan.experiments.merging.grid import FEDERATED
 from fedscan.experiments.merging.tables import MERGING_BASE
 from fedscan.io import parquet
@@ -71,6 +71,6 @@ def run(job: Job) -> None:
 
 def _best_federated(jobs: Sequence[str], folder: Path, precision: str) -> Base:
     """Return the global model with the lowest last-10 validation perplexity of all runs."""
-    found = models.best(folder, jobs)
-    kept = models.read(found.file, DTYPES[precision])
+    found = best(folder, jobs)
+    kept = read(found.file, DTYPES[precision])
     return Base(kept.shape, kept.params, f"{found.job}/{found.value}", found.val_ppl_last10)
