@@ -112,9 +112,10 @@ def test_numbers_that_are_none_survive(tmp_path):
     folder = tmp_path / "rows"
     found = {"main": [{"name": "a", "value": float("inf")}, {"name": "a", "value": float("nan")}]}
     store(tmp_path, progress=folder).put(("a",), found)
-    (again,) = store(tmp_path, progress=folder)._units.values()
-    assert again["main"][0]["value"] == float("inf")
-    assert again["main"][1]["value"] != again["main"][1]["value"]
+    (reader,) = store(tmp_path, progress=folder)._units.values()
+    first, second = reader()["main"]
+    assert first["value"] == float("inf")
+    assert second["value"] != second["value"]
 
 
 def test_the_first_table_is_written_last(tmp_path, monkeypatch):
@@ -126,3 +127,22 @@ def test_the_first_table_is_written_last(tmp_path, monkeypatch):
     kept.put(("a",), rows("a"))
     kept.write([("a",)], {})
     assert order == ["apart", "parts", "main"]
+
+
+def test_many_rows_are_written_in_parts_with_the_same_bytes(tmp_path, monkeypatch):
+    from fedscan.pipeline import kept_rows
+
+    files = {}
+    for at_once in (1, 3, 20_000):
+        monkeypatch.setattr(kept_rows, "AT_ONCE", at_once)
+        folder = tmp_path / str(at_once)
+        kept = store(folder, progress=folder / "rows")
+        for name in "abcde":
+            kept.put((name,), rows(name))
+        kept.write([(name,) for name in "edcba"], {"x": 1})
+        files[at_once] = {p.name: p.read_bytes() for p in folder.glob("*.parquet")}
+    assert files[1] == files[3] == files[20_000]
+    # And read back in whatever order they are asked for.
+    again = store(tmp_path / "1")
+    for name in "abcde":
+        assert again.get((name,), IDENTITY) is not None

@@ -66,6 +66,22 @@ def write(
             file.write_table(data, row_group_size=ROW_GROUP)
 
 
+def to_arrow(table: Table, rows: list[dict[str, Any]]) -> pa.Table:
+    """Return rows as an Arrow table, as ``write`` does.
+
+    Args:
+        table: the declaration.
+        rows: rows with exactly the declared columns, in any order.
+
+    Returns:
+        The table; ``write`` takes it, and several of them joined, for the same bytes.
+
+    Raises:
+        ValueError: if a column is missing, undeclared or does not fit its type.
+    """
+    return _as_table(table.name, arrow_schema(table), rows)
+
+
 def _as_table(
     table: str, schema: pa.Schema, rows: pd.DataFrame | pa.Table | list[dict[str, Any]]
 ) -> pa.Table:

@@ -4,11 +4,15 @@ A job computes units (a hyperparameter value, a learner, a model) that are named
 unit's rows are kept if they were made under the same configuration, data and, if asked, code.
 """
 
+import functools
+import itertools
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import digest
@@ -18,7 +22,11 @@ from fedscan.pipeline.stage import Log
 # Table's name -> rows.
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 Unit = tuple[Any, ...]
+# Rows are read when they are asked for: thousands of units would fill the memory.
+Reader = Callable[[], Rows]
 CODE = "code_hash"
+# Rows that are Python objects at one time when a table is written.
+AT_ONCE = 20_000
 
 
 def always(_rows: Rows) -> bool:
@@ -56,7 +64,7 @@ class KeptRows:
         self._folder, self._tables, self._unit = folder, tables, tuple(unit)
         self._code_counts, self._report = code_counts, report
         self._holds, self._progress = holds, progress
-        self._units: dict[Unit, Rows] = self._from_tables() | self._from_progress()
+        self._units: dict[Unit, Reader] = self._from_tables() | self._from_progress()
 
     def get(self, unit: Unit, identity: Mapping[str, str]) -> Rows | None:
         """Return a unit's rows if they are still valid.
@@ -65,7 +73,8 @@ class KeptRows:
             unit: values of the key columns.
             identity: hash columns that must match; ``code_hash`` only if code counts.
         """
-        found = self._units.get(unit)
+        reader = self._units.get(unit)
+        found = None if reader is None else reader()
         if found is None or not self._holds(found):
             return None
         wanted = {k: v for k, v in identity.items() if k != CODE or self._code_counts}
@@ -81,11 +90,12 @@ class KeptRows:
             unit: values of the key columns.
             rows: by table's name.
         """
-        self._units[unit] = rows
+        self._units[unit] = lambda: rows
         if self._progress is not None:
             # A file per unit: one growing file would be written again for every one of thousands.
             file = self._progress / f"{digest(list(unit))}.json"
             atomic.write_text(file, json.dumps({"unit": list(unit), "rows": dict(rows)}))
+            self._units[unit] = functools.partial(_kept_file, file)
 
     def write(self, units: Iterable[Unit], provenance: Mapping[str, Any]) -> None:
         """Write the tables; drop the folder of progress.
@@ -94,47 +104,69 @@ class KeptRows:
             units: in the order of the rows.
             provenance: kept in every file.
         """
-        chosen = [self._units[unit] for unit in units]
+        parts: dict[str, list[pa.Table]] = {table.name: [] for table in self._tables}
+        waiting: dict[str, list[dict[str, Any]]] = {table.name: [] for table in self._tables}
+        for unit in units:
+            rows = self._units[unit]()
+            for table in self._tables:
+                rest = waiting[table.name]
+                rest += [dict(row) for row in rows[table.name]]
+                if len(rest) >= AT_ONCE:
+                    parts[table.name].append(parquet.to_arrow(table, rest))
+                    rest.clear()
         # The first table comes last: it is the file that says that a unit is there.
         for table in reversed(self._tables):
-            rows = [dict(row) for unit in chosen for row in unit[table.name]]
-            parquet.write(self._folder / f"{table.name}.parquet", table, rows, provenance)
+            whole = [*parts[table.name], parquet.to_arrow(table, waiting[table.name])]
+            path = self._folder / f"{table.name}.parquet"
+            parquet.write(path, table, pa.concat_tables(whole), provenance)
         if self._progress is not None:
             shutil.rmtree(self._progress, ignore_errors=True)
 
-    def _from_tables(self) -> dict[Unit, Rows]:
+    def _from_tables(self) -> dict[Unit, Reader]:
         keyed = [t for t in self._tables if set(self._unit) <= {c.name for c in t.columns}]
         paths = [self._folder / f"{table.name}.parquet" for table in keyed]
         if not all(path.exists() for path in paths):
             return {}
         try:
-            found = [
-                parquet.read(path, table).to_pylist()
-                for path, table in zip(paths, keyed, strict=True)
-            ]
+            found = [parquet.read(path, table) for path, table in zip(paths, keyed, strict=True)]
         except ValueError as error:
             self._report(f"earlier results are not usable and are recomputed: {error}")
             return {}
-        units: dict[Unit, dict[str, list[Mapping[str, Any]]]] = {}
+        units: dict[Unit, dict[str, list[pa.Table]]] = {}
         for table, rows in zip(keyed, found, strict=True):
-            for row in rows:
-                key = tuple(row[name] for name in self._unit)
-                empty: dict[str, list[Mapping[str, Any]]] = {t.name: [] for t in self._tables}
-                units.setdefault(key, empty)[table.name].append(row)
-        return dict(units)
+            keys = zip(*(rows.column(name).to_pylist() for name in self._unit), strict=True)
+            first = 0
+            for key, run in itertools.groupby(keys):
+                count = sum(1 for _ in run)
+                empty: dict[str, list[pa.Table]] = {t.name: [] for t in self._tables}
+                units.setdefault(key, empty)[table.name].append(rows.slice(first, count))
+                first += count
+        return {key: functools.partial(_sliced, slices) for key, slices in units.items()}
 
-    def _from_progress(self) -> dict[Unit, Rows]:
+    def _from_progress(self) -> dict[Unit, Reader]:
         if self._progress is None or not self._progress.exists():
             return {}
         if self._progress.is_file():  # of an earlier version
             self._report(f"starting over: {self._progress} is no folder")
             self._progress.unlink()
             return {}
-        found: dict[Unit, Rows] = {}
+        found: dict[Unit, Reader] = {}
         for file in sorted(self._progress.glob("[!.]*.json")):
             try:
                 kept = json.loads(file.read_text(encoding="utf-8"))
-                found[tuple(kept["unit"])] = kept["rows"]
+                unit, _ = tuple(kept["unit"]), dict(kept["rows"])
+                found[unit] = functools.partial(_kept_file, file)
             except (ValueError, TypeError, KeyError) as error:
                 self._report(f"computed again: {file} is damaged ({error})")
         return found
+
+
+def _kept_file(file: Path) -> Rows:
+    rows: Rows = json.loads(file.read_text(encoding="utf-8"))["rows"]
+    return rows
+
+
+def _sliced(slices: Mapping[str, Sequence[pa.Table]]) -> Rows:
+    return {
+        name: [row for part in parts for row in part.to_pylist()] for name, parts in slices.items()
+    }

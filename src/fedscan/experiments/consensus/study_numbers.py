@@ -37,6 +37,14 @@ def run_numbers(rows: pd.DataFrame) -> Iterator[Number]:
     for status in ("completed", "failed", "skipped"):
         subjects = rows[(rows["kind"] == "run") & (rows["status"] == status)]["subject"]
         yield Number("runs", "models", status, subjects.nunique())
+    own = rows[(rows["applied"] == rows["depth"]) & (rows["status"] == "completed")]
+    for variant, part in own.groupby("variant", sort=False):
+        for kind, word in (("initial", "initial"), ("run", "trained")):
+            found = part[part["kind"] == kind]
+            found = _last_round(found) if kind == "run" else found
+            if len(found):
+                row = f"{variant} {word}, the model's own depth"
+                yield _mean("runs", row, "lambda1", found["lambda1"])
     deep = extended(rows)
     for variant, part in deep.groupby("variant", sort=False):
         runs, initial = part[part["kind"] == "run"], part[part["kind"] == "initial"]
