@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from fedscan.theory.consensus import Constants, weight
 
@@ -16,6 +15,8 @@ from fedscan.theory.consensus import Constants, weight
 CAPS = tuple(np.round(np.arange(0.1, 0.95, 0.1), 1).tolist())
 # Components below this share of the whole are taken for zero in the hard case.
 NOTHING = 1e-14
+# Where the root of the secular equation is looked for, and until when.
+SMALLEST_SHIFT, BISECTIONS = 1e-20, 80
 
 
 class Excitation(NamedTuple):
@@ -62,26 +63,31 @@ def cap_minimum(kernel: np.ndarray, axis: int, c: float) -> float:
 def _rim_minimum(inner: np.ndarray, slope: np.ndarray) -> float:
     """Return the minimum of e^T A e + 2 h^T e over |e| = 1."""
     values, vectors = np.linalg.eigh(inner)
-    h = vectors.T @ slope
-    size = float(np.linalg.norm(h))
-    scale = max(size, float(np.abs(values).max()), np.finfo(float).tiny)
-    lowest = values - values[0] <= NOTHING * scale
+    h, above = vectors.T @ slope, values - values[0]
+    scale = max(float(np.linalg.norm(h)), float(above[-1]))
+    lowest = above <= NOTHING * scale
     if np.linalg.norm(h[lowest]) <= NOTHING * scale:
         # The hard case: nothing pulls along the lowest eigenvector, whose share is what is left.
+        h[lowest] = 0.0
         e = np.zeros_like(h)
-        e[~lowest] = -h[~lowest] / (values[~lowest] - values[0])
+        e[~lowest] = -h[~lowest] / above[~lowest]
         left = 1 - float(e @ e)
         if left >= 0:
             e[0] = np.sqrt(left)
             return float(e @ (values * e) + 2 * h @ e)
-
-    def excess(shift: float) -> float:
-        # Of 1 / |e| - 1, nearly linear in the shift, e = -(A - mu I)^-1 h, mu = lowest - shift.
-        return 1 / float(np.linalg.norm(h / (values - values[0] + shift))) - 1
-
-    # |e| = 1 has one root below the lowest eigenvalue, at most |h| away from it.
-    shift = brentq(excess, float(np.linalg.norm(h[lowest])) * (1 - 1e-12), size, xtol=1e-15 * scale)
-    e = -h / (values - values[0] + shift)
+    # e = -(A - mu I)^-1 h with |e| = 1 has one root mu below the lowest eigenvalue, at most |h| and
+    # at least h's share along the lowest eigenvectors away from it. Halved in the logarithm, so
+    # that a root near an eigenvalue has its digits too.
+    near = max(float(np.linalg.norm(h[lowest])), SMALLEST_SHIFT * scale)
+    far = float(np.linalg.norm(h))
+    for _ in range(BISECTIONS):
+        shift = np.sqrt(near) * np.sqrt(far)
+        if np.linalg.norm(h / (above + shift)) > 1:
+            near = shift
+        else:
+            far = shift
+    e = -h / (above + near)
+    e /= np.linalg.norm(e)
     return float(e @ (values * e) + 2 * h @ e)
 
 

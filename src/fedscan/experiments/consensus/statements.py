@@ -4,7 +4,6 @@ Silvestre et al., equations (20) and (24)-(28), Propositions IV.1 and V.1, Lemma
 what is at least zero if the statement holds.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +26,8 @@ TOLERANCE = 1e-10
 CAP = 0.5
 # Share of c_star's own threshold towards 1 at which Proposition V.1 is tried.
 ABOVE_THRESHOLD = 0.5
+# Powers of ten of 1 - |z^a| where tokens are put near a pole.
+NEAR = (-16.0, -2.0)
 
 
 class Slacks(NamedTuple):
@@ -88,27 +89,25 @@ def slacks(one: Instance, points: int, epsilon: float, stream: np.random.Generat
     star = c_star(kernels, AXIS)
     values: dict[str, list[float]] = {name: [] for name in Slacks._fields}
     for layer, kernel in zip(one.layers(), kernels, strict=True):
-        for z in _anywhere(one, points, stream):
-            point = at(z, layer, kernel)
+        for point in points_at(_anywhere(one, points, stream), layer, kernel):
             values["gap"] += gap_slacks(point, found)
             values["identity"].append(-float(np.abs(identity(point) - point.speed).max()))
-        if found.gamma <= 0:
+        if not found.gamma > 0:  # nor is NaN
             continue
         near = slack_radius(epsilon, CAP, norm, found.lambda_sum)
-        for z in _in_cap(one, points, stream, CAP, first=True):
-            values["first"].append(first_slack(at(z, layer, kernel), found))
-        for z in _in_cap(one, points, stream, 1 - near, first=False):
-            values["later"] += later_slacks(at(z, layer, kernel), found, norm, epsilon)
+        for point in points_at(_in_cap(one, points, stream, CAP, first=True), layer, kernel):
+            values["first"].append(first_slack(point, found))
+        for point in points_at(_in_cap(one, points, stream, 1 - near, first=False), layer, kernel):
+            values["later"].append(later_slack(point, found, norm, epsilon))
         if star is None:
             continue
         alpha = smallest_definite(kernels)
         threshold = c_eff(star, found, one.tokens)
         c = threshold + ABOVE_THRESHOLD * (1 - threshold)
-        for z in _anywhere(one, points, stream):
-            values["invariance"].append(invariance_slack(at(z, layer, kernel), found, alpha))
-        for z in _in_cap(one, points, stream, c, first=False):
-            point = at(z, layer, kernel)
-            values["sector"] += sector_slacks(point, found, alpha, star, norm, c)
+        for point in points_at(_anywhere(one, points, stream), layer, kernel):
+            values["invariance"].append(invariance_slack(point, found, alpha))
+        for point in points_at(_in_cap(one, points, stream, c, first=False), layer, kernel):
+            values["sector"].append(sector_slack(point, found, alpha, star, norm, c))
     return Slacks(**{name: min(v) if v else None for name, v in values.items()})
 
 
@@ -123,13 +122,27 @@ def at(z: np.ndarray, layer: AnalysedLayer, kernel: np.ndarray) -> Point:
     Returns:
         The point.
     """
-    tokens = torch.from_numpy(z)[None]
-    sign = np.where(z[:, AXIS] < 0, -1.0, 1.0)
-    pole = np.zeros_like(z)
-    pole[:, AXIS] = sign
-    speed = sign * field(tokens, layer, silu=False)[0, :, AXIS].numpy()
-    b = np.abs(z[:, AXIS])
-    return Point(z, sign, b, z - pole, speed, transfer(tokens, layer)[0].numpy(), kernel)
+    return points_at(z[None], layer, kernel)[0]
+
+
+def points_at(z: np.ndarray, layer: AnalysedLayer, kernel: np.ndarray) -> list[Point]:
+    """Return many points of the flow without SiLU.
+
+    Args:
+        z: (points, tokens, n), of norm 1.
+        layer: weights.
+        kernel: S_BC of the layer.
+
+    Returns:
+        One per point.
+    """
+    tokens = torch.from_numpy(z)
+    sign = np.where(z[..., AXIS] < 0, -1.0, 1.0)
+    e = z.copy()
+    e[..., AXIS] -= sign
+    speed = sign * field(tokens, layer, silu=False)[..., AXIS].numpy()
+    parts = (z, sign, np.abs(z[..., AXIS]), e, speed, transfer(tokens, layer).numpy())
+    return [Point(*values, kernel) for values in zip(*parts, strict=True)]
 
 
 def gap_slacks(point: Point, found: Constants) -> list[float]:
@@ -187,8 +200,8 @@ def first_slack(point: Point, found: Constants) -> float:
     return float(point.speed[0]) - pull * (1 - point.b[0])
 
 
-def later_slacks(point: Point, found: Constants, norm: float, epsilon: float) -> list[float]:
-    """Return the slacks of Proposition IV.1 (2), for the last token; the others are anywhere.
+def later_slack(point: Point, found: Constants, norm: float, epsilon: float) -> float:
+    """Return the slack of Proposition IV.1 (2), for the last token; the others are anywhere.
 
     Args:
         point: its last token is within d_epsilon of a pole.
@@ -203,7 +216,7 @@ def later_slacks(point: Point, found: Constants, norm: float, epsilon: float) ->
     z = point.z[i]
     pull = float(weight(np.array(z @ point.kernel @ z), CAP, found)) - epsilon
     coupled = 4 * norm * found.lambda_max * float(np.linalg.norm(point.e[:i], axis=1).sum())
-    return [float(point.speed[i]) - pull * (1 - point.b[i]) + coupled]
+    return float(point.speed[i]) - pull * (1 - point.b[i]) + coupled
 
 
 def invariance_slack(point: Point, found: Constants, alpha: float) -> float:
@@ -218,10 +231,10 @@ def invariance_slack(point: Point, found: Constants, alpha: float) -> float:
     return float(point.speed[0]) - alpha * found.gamma * b * (1 - b * b)
 
 
-def sector_slacks(
+def sector_slack(
     point: Point, found: Constants, alpha: float, star: float, norm: float, c: float
-) -> list[float]:
-    """Return the slacks of Proposition V.1, for the last token; the others are anywhere.
+) -> float:
+    """Return the slack of Proposition V.1, for the last token; the others are anywhere.
 
     Args:
         point: its last token has b >= c.
@@ -237,30 +250,32 @@ def sector_slacks(
     i = len(point.z) - 1
     pull = alpha * sector_rate(c, star, found, i) * (1 + c)
     coupled = 4 * norm * found.lambda_max * float(np.linalg.norm(point.e[:i], axis=1).sum())
-    return [float(point.speed[i]) - pull * (1 - point.b[i]) + coupled]
+    return float(point.speed[i]) - pull * (1 - point.b[i]) + coupled
 
 
-def _anywhere(one: Instance, points: int, stream: np.random.Generator) -> Iterator[np.ndarray]:
-    for _ in range(points):
-        z = stream.standard_normal((one.tokens, len(one.alpha)))
-        yield z / np.linalg.norm(z, axis=1, keepdims=True)
+def _anywhere(one: Instance, points: int, stream: np.random.Generator) -> np.ndarray:
+    z = stream.standard_normal((points, one.tokens, len(one.alpha)))
+    unit: np.ndarray = z / np.linalg.norm(z, axis=-1, keepdims=True)
+    return unit
 
 
 def _in_cap(
     one: Instance, points: int, stream: np.random.Generator, height: float, first: bool
-) -> Iterator[np.ndarray]:
-    """Yield points whose first or last token is in the cap |z^a| >= height.
+) -> np.ndarray:
+    """Return points whose first or last token is in the cap |z^a| >= height.
 
-    Others are anywhere, or, in every second point, so near to a pole that their coupling is small:
-    elsewhere it hides the rest.
+    Others are anywhere, or, in every second point, all so near to a pole that their coupling is
+    small: elsewhere it hides the rest.
     """
-    for index, z in enumerate(_anywhere(one, points, stream)):
+    found = _anywhere(one, points, stream)
+    for index, z in enumerate(found):
         if index % 2:
+            near = 1 - 10.0 ** stream.uniform(*NEAR)
             for other in range(len(z)):
-                z[other] = _lifted(z[other], 1 - 10.0 ** stream.uniform(-12, -2))
+                z[other] = _lifted(z[other], near)
         token = 0 if first else len(z) - 1
         z[token] = _lifted(z[token], stream.uniform(height, 1))
-        yield z
+    return found
 
 
 def _lifted(z: np.ndarray, height: float) -> np.ndarray:

@@ -35,7 +35,10 @@ def figure7(rows: pd.DataFrame | None) -> Figure:
     axis.set_ylim(-0.05, 1.05)
     axis.set_xlim(-0.03, 1.03)
     labels(
-        axis, "", "threshold c_eff: above it, consensus is proved", "share of starts reaching it"
+        axis,
+        "",
+        "threshold c_eff: above it, consensus is proved",
+        "share reaching it by the horizon",
     )
     axis.legend(fontsize=8, frameon=False)
     return figure

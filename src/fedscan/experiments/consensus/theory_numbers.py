@@ -37,6 +37,7 @@ def numbers(rows: pd.DataFrame) -> Iterator[Number]:
                 yield Number("theory", row, name, *intervals.mean(values), note=word)
         if not silu:
             yield from _thresholds(row, part)
+            yield from _radii(row, part)
     for name, text in STATEMENTS.items():
         values = rows[f"slack_{name}"].dropna()
         broken = int(rows[f"violations_{name}"].sum())
@@ -63,3 +64,14 @@ def _thresholds(row: str, part: pd.DataFrame) -> Iterator[Number]:
         word = f"first token of the first start; {len(part) - len(values)} of {len(part)} have none"
         value = float(values.max()) if len(values) else np.nan
         yield Number("theory", row, f"largest_{name}", value, note=word)
+
+
+def _radii(row: str, part: pd.DataFrame) -> Iterator[Number]:
+    for name, word in (
+        ("radius_certified", "of the first token's 1 - |z^a|, Theorem IV.1"),
+        ("radius_simulated", "largest 1 - |z^a| tried from which all signs reach consensus"),
+    ):
+        values = part[name].dropna().to_numpy(float)
+        if len(values):
+            note = f"{word}; smallest of {len(values)} instances"
+            yield Number("theory", row, name, float(values.min()), note=note)

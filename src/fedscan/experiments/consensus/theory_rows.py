@@ -25,7 +25,10 @@ CAP = 0.5
 # Share of its radii at which a certificate is tried, and what rounding may add to a bound.
 INSIDE = 0.5
 BOUND_ROUNDING = 1e-6
-STEPS_OF_CERTIFICATE = 400
+STEPS_OF_CERTIFICATE = 200
+# V of all tokens that are tried for the radius a simulation shows, and how.
+TRIED = (0.9, 0.5, 0.1)
+TRIED_HORIZON, TRIED_STEP = 20.0, 0.1
 
 
 class Asked(NamedTuple):
@@ -96,8 +99,9 @@ def instance_row(asked: Asked) -> dict[str, Any]:
     made = None if asked.silu else _certificate(one, found, excited)
     row["violations_certificate"] = 0 if made is None else certificate_violations(one, made)
     row["radius_certified"] = None if made is None else made.radii[0]
+    row["radius_simulated"] = None if made is None else simulated_radius(one, asked)
     row["rate_certified"] = None if made is None else made.rates[-1]
-    start = torch.from_numpy(starts(asked.seed, asked.index, asked.starts, asked.tokens, asked.n))
+    start = starts(asked.seed, asked.index, asked.starts, asked.tokens, asked.n)
     path = integrate(start, one.layers(), asked.silu, asked.horizon, asked.step)
     return row | simulated(one, path, found, threshold, asked.silu)
 
@@ -144,7 +148,7 @@ def _certificate(one: Instance, found: Constants, excited: Excitation | None) ->
 
 
 def certificate_violations(one: Instance, made: Certificate) -> int:
-    """Count starts inside the certified radii that leave the certified bound, of all signs.
+    """Count starts inside the certified radii that leave the certified bound, one of all signs.
 
     Args:
         one: instance.
@@ -153,22 +157,51 @@ def certificate_violations(one: Instance, made: Certificate) -> int:
     Returns:
         Violations among 2^tokens starts.
     """
-    tokens, n = one.tokens, len(one.alpha)
-    signs = 1 - 2.0 * ((np.arange(2**tokens)[:, None] >> np.arange(tokens)) & 1)
-    V = INSIDE * np.array(made.radii)
-    z = np.zeros((len(signs), tokens, n))
-    # V = 1 - b: the others' norm is sqrt(1 - b^2) = sqrt(V (2 - V)), along one diagonal.
-    across = np.ones(n)
-    across[AXIS] = 0
-    across /= np.linalg.norm(across)
-    z += np.sqrt(V * (2 - V))[:, None] * across
-    z[..., AXIS] = signs * (1 - V)
+    V, signs = INSIDE * np.array(made.radii), _all_signs(one.tokens)
+    # Along one diagonal, at every combination of signs.
+    z = _near_poles(np.ones((len(signs), one.tokens, len(one.alpha))), V, signs)
     horizon = 2.0 * len(one.kernels)
     step = horizon / STEPS_OF_CERTIFICATE
-    path = integrate(torch.from_numpy(z), one.layers(), False, horizon, step)
+    path = integrate(z, one.layers(), False, horizon, step)
     rates, factors = np.array(made.rates), np.array(made.factors)
-    bound = factors * V * np.exp(-rates * path.times[:, None, None])
+    bound = factors * made.radii * np.exp(-rates * path.times[:, None, None])
     return int((~(path.distance <= bound * (1 + BOUND_ROUNDING))).any(axis=(0, 2)).sum())
+
+
+def simulated_radius(one: Instance, asked: Asked) -> float:
+    """Return from how far tokens of all signs reach consensus, for which a certificate is smaller.
+
+    Args:
+        one: instance.
+        asked: which one it is.
+
+    Returns:
+        The largest V of ``TRIED``, the same for all tokens, from which 2^tokens starts in random
+        directions all reach consensus, and from every smaller one tried; 0 if there is none.
+    """
+    signs = np.tile(_all_signs(one.tokens), (len(TRIED), 1))
+    V = np.repeat(TRIED, 2**one.tokens)[:, None]
+    drawn = starts(asked.seed, asked.index, len(signs), one.tokens, len(one.alpha))
+    z = _near_poles(drawn, V, signs)
+    reached = outcome(integrate(z, one.layers(), False, TRIED_HORIZON, TRIED_STEP)).reached
+    together = reached.reshape(len(TRIED), -1).all(axis=1)
+    # From the smallest upwards, as long as all do.
+    held = int(np.cumprod(together[::-1]).sum())
+    return TRIED[-held] if held else 0.0
+
+
+def _all_signs(tokens: int) -> np.ndarray:
+    """Return every combination, (2^tokens, tokens)."""
+    return 1 - 2.0 * ((np.arange(2**tokens)[:, None] >> np.arange(tokens)) & 1)
+
+
+def _near_poles(directions: np.ndarray, V: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    """Return tokens with 1 - |z^a| = V: the other components' norm is sqrt(V (2 - V))."""
+    z = directions.copy()
+    z[..., AXIS] = 0
+    z *= (np.sqrt(V * (2 - V)) / np.linalg.norm(z, axis=-1))[..., None]
+    z[..., AXIS] = signs * (1 - V)
+    return z
 
 
 def simulated(

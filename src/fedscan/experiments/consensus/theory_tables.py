@@ -53,6 +53,9 @@ INSTANCES = Table(
         Column("violations_theorem", INT, "starts", "above c_eff, and neither reached nor nearer"),
         Column("violations_certificate", INT, "starts", "above the bound of Theorem IV.1"),
         Column("radius_certified", FLOAT, "-", "radius of the first token's V", nullable=True),
+        Column(
+            "radius_simulated", FLOAT, "-", "largest V of all tokens tried that is drawn in", True
+        ),
         Column("rate_certified", FLOAT, "1 / time", "of the last token's V", nullable=True),
         Column("rate_linear", FLOAT, "1 / time", "of the slowest V, linearised", nullable=True),
         Column("rate_measured", FLOAT, "1 / time", "of the slowest V, fitted, median", True),
