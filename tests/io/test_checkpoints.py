@@ -65,3 +65,16 @@ def test_a_read_only_folder_is_an_error_before_anything_is_lost(tmp_path):
     finally:
         tmp_path.chmod(0o700)
     assert (tmp_path / "f").read_text() == "old"
+
+
+def test_what_a_checkpoint_holds(tmp_path):
+    path, other = tmp_path / "c", tmp_path / "other"
+    checkpoints.save(path, {"x": np.ones(300)}, {"code": "a", "round": 1})
+    assert checkpoints.holds(path, {"code": "a"})
+    assert checkpoints.holds(path, {})
+    assert not checkpoints.holds(path, {"code": "b"})
+    assert not checkpoints.holds(path, {"missing": None})
+    path.write_bytes(path.read_bytes()[:-8])
+    save_file({"x": np.ones(3)}, other)
+    for bad in (path, other, tmp_path, tmp_path / "none"):
+        assert not checkpoints.holds(bad, {})

@@ -75,6 +75,22 @@ def test_a_training_killed_at_any_write_ends_with_the_same_bytes(
     assert writes == 3 + 5  # a checkpoint a round, five tables
 
 
+def test_a_training_killed_at_any_write_ends_with_the_same_models(prepared, tmp_path, monkeypatch):
+    job = tiny.settings("fedprox", [{"mu": 0.0}, {"mu": 0.5}], rounds=3)
+    job |= {"keep_final_model": True, "keep_model_rounds": [0, 1, 3]}
+    folder, found = tmp_path / "job", []
+
+    def train():
+        tiny.train(job, prepared, folder)
+        models = sorted(folder.rglob("models/**/[!.]*.safetensors"))
+        found.append({str(p.relative_to(folder)): p.read_bytes() for p in models})
+
+    # Per value three checkpoints, three kept rounds, the final model; five tables.
+    assert try_every_write(train, folder, monkeypatch) == 2 * (3 + 3 + 1) + 5
+    assert len(found[0]) == 2 * 4
+    assert all(models == found[0] for models in found)
+
+
 @pytest.mark.parametrize("algorithm", SMALL)
 def test_a_student_killed_at_any_write_ends_with_the_same_bytes(
     written_teachers, tmp_path, monkeypatch, algorithm

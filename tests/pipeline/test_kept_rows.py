@@ -3,6 +3,7 @@
 import pytest
 
 from fedscan.io.tables import INT, TEXT, Column, Table
+from fedscan.pipeline import kept_rows
 from fedscan.pipeline.kept_rows import KeptRows
 from tests.jobs import silent
 
@@ -99,13 +100,30 @@ def test_a_damaged_file_of_progress_costs_its_unit_alone(tmp_path):
     assert "is damaged" in lines[0]
 
 
-def test_progress_of_an_earlier_version_is_dropped(tmp_path):
-    file, lines = tmp_path / "rows", []
-    file.write_text("[]")
-    kept = KeptRows(tmp_path, [MAIN, PARTS, APART], ["name"], True, lines.append, progress=file)
-    assert "starting over" in lines[0]
+@pytest.mark.parametrize("name", ["rows", "rows.json"])
+def test_progress_of_an_earlier_version_is_dropped(tmp_path, name):
+    folder, lines = tmp_path / "rows", []
+    (tmp_path / name).write_text("[]")
+    kept = KeptRows(tmp_path, [MAIN, PARTS, APART], ["name"], True, lines.append, progress=folder)
+    assert lines == [f"starting over: {tmp_path / name} is an earlier version's; removed"]
+    assert not (tmp_path / name).exists()
     kept.put(("a",), rows("a"))
-    assert store(tmp_path, progress=file).get(("a",), IDENTITY) == rows("a")
+    assert store(tmp_path, progress=folder).get(("a",), IDENTITY) == rows("a")
+
+
+def test_a_unit_writes_its_own_rows_alone(tmp_path, monkeypatch):
+    kept, written = store(tmp_path, progress=tmp_path / "rows"), []
+    real = kept_rows.atomic.write_text
+
+    def write_text(path, text):
+        written.append(len(text))
+        real(path, text)
+
+    monkeypatch.setattr(kept_rows.atomic, "write_text", write_text)
+    for index in range(5):
+        kept.put((f"{index}",), rows(f"{index}"))
+    assert len(set(written)) == 1  # not growing with the units before
+    assert len(list((tmp_path / "rows").iterdir())) == 5
 
 
 def test_numbers_that_are_none_survive(tmp_path):
@@ -119,8 +137,6 @@ def test_numbers_that_are_none_survive(tmp_path):
 
 
 def test_the_first_table_is_written_last(tmp_path, monkeypatch):
-    from fedscan.pipeline import kept_rows
-
     order = []
     monkeypatch.setattr(kept_rows.parquet, "write", lambda path, *_: order.append(path.stem))
     kept = store(tmp_path)

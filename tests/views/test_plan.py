@@ -78,3 +78,5 @@ def test_costs_add_up(config, monkeypatch):
     assert found.checkpoint_bytes == 4 * 1000 * (2 + 2 * job.clients) * 4
     without_models = config | {"workflow": config["workflow"] | {"keep_final_model": False}}
     assert cost(without_models, Path("results"), cores=4).model_bytes == 0
+    rounds_too = config | {"workflow": config["workflow"] | {"keep_model_rounds": [0, 5]}}
+    assert cost(rounds_too, Path("results"), cores=4).model_bytes == 3 * found.model_bytes

@@ -74,6 +74,28 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], Any]:
     return arrays, json.loads(text)
 
 
+def holds(path: str | os.PathLike[str], facts: Mapping[str, Any]) -> bool:
+    """Tell whether a file is a whole checkpoint whose record has certain facts.
+
+    Only the file's header is read, which has its length: values that a disk changed are ``load``'s
+    to find.
+
+    Args:
+        path: file; may be missing.
+        facts: name -> what the record must have there.
+
+    Returns:
+        False too if the file is missing, cut short or no checkpoint.
+    """
+    try:
+        with safe_open(Path(path), framework="numpy") as file:
+            text = (file.metadata() or {})[FORMAT].partition(" ")[2]
+        record = json.loads(text)
+        return all(record[name] == value for name, value in facts.items())
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError):
+        return False
+
+
 def _checksum(arrays: Mapping[str, np.ndarray], text: str) -> str:
     """Return the CRC-32 of names, types, shapes, values and record: fast, and not for security."""
     found = zlib.crc32(text.encode())

@@ -84,7 +84,7 @@ class KeptRows:
         return found if same else None
 
     def put(self, unit: Unit, rows: Rows) -> None:
-        """Keep a unit's rows, on disk too if there is a file of progress.
+        """Keep a unit's rows, on disk too if there is a folder of progress.
 
         Args:
             unit: values of the key columns.
@@ -144,12 +144,13 @@ class KeptRows:
         return {key: functools.partial(_sliced, slices) for key, slices in units.items()}
 
     def _from_progress(self) -> dict[Unit, Reader]:
-        if self._progress is None or not self._progress.exists():
+        if self._progress is None:
             return {}
-        if self._progress.is_file():  # of an earlier version
-            self._report(f"starting over: {self._progress} is no folder")
-            self._progress.unlink()
-            return {}
+        # An earlier version kept all units in one file, <progress>.json.
+        for file in (self._progress, self._progress.with_name(f"{self._progress.name}.json")):
+            if file.is_file():
+                self._report(f"starting over: {file} is an earlier version's; removed")
+                file.unlink()
         found: dict[Unit, Reader] = {}
         for file in sorted(self._progress.glob("[!.]*.json")):
             try:

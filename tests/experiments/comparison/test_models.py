@@ -1,5 +1,7 @@
 """Kept models are read back as they were, and what is not there is named."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -42,6 +44,33 @@ def test_a_kept_round(trained):
 def test_a_model_that_is_not_kept_is_named_with_its_key(trained, round_index, key):
     with pytest.raises(ValueError, match=f"no such model; set workflow.keep_{key} and delete"):
         models.file(trained / "job", "mu=0.7", round_index)
+
+
+@pytest.mark.parametrize("round_index", [None, 1])
+def test_a_model_of_another_training_is_refused(trained, tmp_path, round_index):
+    """The table is of one configuration, the model of another."""
+    shutil.copytree(trained / "job", tmp_path / "job")
+    file = models.file(tmp_path / "job", "mu=0.5", round_index)
+    arrays, facts = checkpoints.load(file)
+    checkpoints.save(file, arrays, facts | {"config_hash": "0" * 16})
+    with pytest.raises(ValueError, match=r"not the model of the run in .*runs.parquet; set work"):
+        models.file(tmp_path / "job", "mu=0.5", round_index)
+    checkpoints.save(file, arrays, facts)
+    assert models.file(tmp_path / "job", "mu=0.5", round_index) == file
+
+
+def test_a_damaged_model_is_named(trained, tmp_path):
+    file = tmp_path / "x.safetensors"
+    data = bytearray(models.file(trained / "job", "mu=0.5", 1).read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(ValueError, match="x.safetensors: damaged checkpoint"):
+        models.read(file)
+    arrays, facts = checkpoints.load(models.file(trained / "job", "mu=0.5", 1))
+    arrays.pop("backbone.layers.0.mixer.A_log")
+    checkpoints.save(file, arrays, facts)
+    with pytest.raises(ValueError, match=r"x.safetensors.*A_log"):
+        models.read(file)
 
 
 def test_other_files_are_refused(trained, tmp_path):

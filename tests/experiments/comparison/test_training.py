@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 import torch
 
+from fedscan.experiments.comparison import rows as run_rows
 from fedscan.experiments.comparison import training as federated
-from fedscan.experiments.comparison.tables import JOB_TABLES
+from fedscan.experiments.comparison.tables import JOB_TABLES, RUNS, last_round
 from fedscan.experiments.registry import tables
 from fedscan.federated import engine
+from fedscan.federated.local_phase import Diverged
 from fedscan.io import checkpoints, parquet
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
@@ -356,3 +358,82 @@ def test_a_failed_run_keeps_the_models_before_its_failure(prepared, tmp_path, mo
     monkeypatch.setattr(federated, "_train", lambda *args: trained.append(1))
     tiny.train(job, prepared, tmp_path)
     assert not trained
+
+
+def test_a_run_that_fails_in_its_first_round_has_its_initial_model(prepared, tmp_path):
+    tiny.train(tiny.settings(lr=1e30), prepared, tmp_path)
+    tiny.train(tiny.settings(lr=1e30) | {"keep_model_rounds": [0, 1]}, prepared, tmp_path)
+    assert set(kept(tmp_path / "job")) == {"none/round=0.safetensors"}
+
+
+def test_a_round_whose_perplexity_overflows_is_recorded_and_has_no_model(
+    prepared, tmp_path, monkeypatch
+):
+    def overflow(record):
+        if record.rounds[-1]["round"] == 2:
+            raise Diverged("validation perplexity overflow", 2, None)
+
+    monkeypatch.setattr(run_rows.Record, "require_finite_perplexity", overflow)
+    job = tiny.settings() | {"keep_model_rounds": [1, 2, 3]}
+    tiny.train(job, prepared, tmp_path)
+    (row,) = parquet.read(tmp_path / "job/runs.parquet", RUNS).to_pylist()
+    assert (row["rounds"], last_round(row)) == (2, 1)
+    assert set(kept(tmp_path / "job")) == {"none/round=1.safetensors"}
+    trained = []
+    monkeypatch.setattr(federated, "_train", lambda *args: trained.append(1))
+    tiny.train(job, prepared, tmp_path)
+    assert not trained
+
+
+def test_a_kept_model_of_another_training_is_not_taken_for_this_ones(prepared, tmp_path):
+    """A round is kept, then not, then again, and the learning rate changes in between."""
+    again = tiny.settings(lr=0.02)
+    tiny.train(tiny.settings() | {"keep_model_rounds": [2]}, prepared, tmp_path / "a")
+    tiny.train(again, prepared, tmp_path / "a")
+    tiny.train(again | {"keep_model_rounds": [2]}, prepared, tmp_path / "a")
+    tiny.train(again | {"keep_model_rounds": [2]}, prepared, tmp_path / "b")
+    assert kept(tmp_path / "a/job") == kept(tmp_path / "b/job")
+
+
+@pytest.mark.parametrize("harm", ["cut", "deleted"])
+def test_a_lost_model_is_trained_again_with_the_same_bytes(prepared, tmp_path, harm):
+    job, lines = tiny.settings("fedprox", [{"mu": 0.0}, {"mu": 0.5}]), []
+    job |= {"keep_model_rounds": [0, 2]}
+    tiny.train(job, prepared, tmp_path)
+    before = kept(tmp_path / "job")
+    file = tmp_path / "job/models/mu=0.5/round=2.safetensors"
+    if harm == "cut":
+        file.write_bytes(file.read_bytes()[:-4])
+    else:
+        file.unlink()
+
+    def report(*words):
+        lines.extend(words)
+
+    report.advance = tiny.silent.advance
+    tiny.train(job, prepared, tmp_path, report)
+    assert kept(tmp_path / "job") == before
+    assert "mu=0: already in the tables" in lines
+    assert "mu=0.5: trained again for models/mu=0.5/round=2.safetensors" in lines
+
+
+def test_a_model_of_the_checkpoints_round_costs_no_training(prepared, tmp_path, monkeypatch):
+    """The checkpoint holds it."""
+    tiny.train(tiny.settings() | {"keep_model_rounds": [2]}, prepared, tmp_path / "whole")
+    stored = []
+    real = federated.run_state.store
+
+    def store(*args):
+        real(*args)
+        stored.append(1)
+        if len(stored) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(federated.run_state, "store", store)
+        with pytest.raises(KeyboardInterrupt):
+            tiny.train(tiny.settings(), prepared, tmp_path / "killed")
+    monkeypatch.setattr(federated.run_state, "store", lambda *args: stored.append(real(*args)))
+    tiny.train(tiny.settings() | {"keep_model_rounds": [2]}, prepared, tmp_path / "killed")
+    assert len(stored) == 4  # rounds 3 and 4 alone
+    assert kept(tmp_path / "killed/job") == kept(tmp_path / "whole/job")

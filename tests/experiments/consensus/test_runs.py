@@ -5,11 +5,13 @@ import pandas as pd
 import pytest
 
 from fedscan.experiments.comparison import models as kept
+from fedscan.experiments.comparison.rows import Record
 from fedscan.experiments.consensus import runs
 from fedscan.experiments.consensus.ends import end_rows
 from fedscan.experiments.consensus.loading import Loaded, digest, subject, with_params
 from fedscan.experiments.consensus.starts import uniform_ids
 from fedscan.experiments.consensus.variants import ALL_LAYERS, Iteration
+from fedscan.federated.local_phase import Diverged
 from tests.experiments import tiny as federated
 from tests.experiments.consensus import made
 from tests.experiments.consensus.conftest import train
@@ -120,6 +122,21 @@ def test_failed_trainings_and_attention_are_rows_too(tmp_path, partition):
     # The model they start from is there all the same.
     start = rows[(rows["kind"] == "initial") & (rows["backbone"] == "mamba2")]
     assert start["lambda1"].notna().all()
+
+
+def test_a_round_whose_perplexity_overflowed_has_no_model(tmp_path, partition, monkeypatch):
+    """It is recorded, and yet the run had failed before its end."""
+
+    def overflow(record):
+        if record.rounds[-1]["round"] == 2:
+            raise Diverged("validation perplexity overflow", 2, None)
+
+    monkeypatch.setattr(Record, "require_finite_perplexity", overflow)
+    listed = train(tmp_path, partition, betas=(0.0,), keep_model_rounds=[1, 2])[:1]
+    rows = pd.read_parquet(made.iterate_runs(tmp_path, listed, federated.MODEL, rounds=[1, 2]))
+    trained = rows[rows["kind"] == "run"]
+    assert set(trained.loc[trained["round"] == 1, "status"]) == {"completed"}
+    assert set(trained.loc[trained["round"] == 2, "status"]) == {"failed"}
 
 
 def test_a_missing_model_names_the_key(tmp_path, partition):

@@ -11,8 +11,9 @@ from typing import Any
 from fedscan.experiments.comparison import grid
 from fedscan.experiments.comparison.collect import present
 from fedscan.experiments.comparison.step_times import StepTimes, gradient_evaluations, measure
-from fedscan.experiments.comparison.tables import RUNS
-from fedscan.io import parquet
+from fedscan.experiments.comparison.tables import IDENTITY, RUNS, last_round
+from fedscan.io import checkpoints, parquet
+from fedscan.labels import round_file
 from fedscan.pipeline.cost import Cost
 
 # Least squares over 46 jobs of the embedded default (2026-11): compressed bytes per row, and what a
@@ -55,9 +56,20 @@ def missing_runs(config: Mapping[str, Any], results: Path) -> list[grid.Run]:
             found = found[found["value"].isin([run.value for run in members])]
             found = found.assign(**members[0].job._asdict())
             ok = present(members, found, config["training"], config["model"])
-            there = set(found.loc[ok, "value"])
+            kept = config["workflow"]["keep_model_rounds"]
+            there = {
+                row["value"]
+                for row in found[ok].to_dict("records")
+                if _has_models(file.parent, row, kept)
+            }
         left += [run for run in members if run.value not in there]
     return left
+
+
+def _has_models(folder: Path, row: Mapping[str, Any], rounds: Sequence[int]) -> bool:
+    hashes = {name: row[name] for name in IDENTITY}
+    wanted = [round_file(row["value"], r) for r in rounds if r <= last_round(row)]
+    return all(checkpoints.holds(folder / file, hashes) for file in wanted)
 
 
 def cost(config: Mapping[str, Any], results: Path, cores: int) -> Cost:

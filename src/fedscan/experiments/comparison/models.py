@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fedscan.experiments.comparison.tables import RUNS
+from fedscan.experiments.comparison.tables import IDENTITY, RUNS
 from fedscan.io import checkpoints, parquet
 from fedscan.labels import round_file, value_file
 from fedscan.models.language_model import Architecture
@@ -22,7 +22,7 @@ class KeptModel(NamedTuple):
 
     Attributes:
         shape: architecture.
-        params: float32, in torch's own memory.
+        params: of the dtype asked for, in torch's own memory.
         round_index: communication round; 0 is the initial model.
     """
 
@@ -100,7 +100,8 @@ def file(folder: Path, value: str, round_index: int | None) -> Path:
         The file.
 
     Raises:
-        ValueError: if it is not there; says which key keeps it.
+        ValueError: if it is not there, or not of the training that the job's table tells of; says
+            which key keeps it.
     """
     if round_index is None:
         path, key = folder / "models" / value_file(value), "workflow.keep_final_model"
@@ -108,6 +109,12 @@ def file(folder: Path, value: str, round_index: int | None) -> Path:
         path, key = folder / round_file(value, round_index), "workflow.keep_model_rounds"
     if not path.is_file():
         raise ValueError(f"{path}: no such model; set {key} and delete {folder} to train it again")
+    row = rows(folder).get(value)
+    if row is None or not checkpoints.holds(path, {name: row[name] for name in IDENTITY}):
+        raise ValueError(
+            f"{path}: damaged, or not the model of the run in {folder / 'runs.parquet'}; set {key}"
+            f" and delete {folder} to train it again"
+        )
     return path
 
 

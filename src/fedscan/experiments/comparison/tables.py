@@ -1,5 +1,8 @@
 """Tables of a training job. Its folder carries the axes."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from fedscan.io.tables import FLOAT, INT, TEXT, Column, Table
 
 JOB_FOLDER = "federated/backbone=*/clients=*/setting=*/depth=*/E=*/beta=*/algorithm=*/seed=*"
@@ -43,6 +46,9 @@ RUNS = Table(
     ),
     (f"{JOB_FOLDER}/runs",),
 )
+
+# Columns of ``runs`` that say what a run was made of; its kept models carry them too.
+IDENTITY = ("config_hash", "data_sha256", "code_hash")
 
 ROUNDS = Table(
     "rounds",
@@ -118,3 +124,16 @@ HEADS = Table(
 
 # Written in the reverse of this order: where ``runs`` is, the others are.
 JOB_TABLES = (RUNS, ROUNDS, CLIENTS, MIXERS, HEADS)
+
+
+def last_round(row: Mapping[str, Any]) -> int:
+    """Return the last round after which a run had a model.
+
+    Args:
+        row: of table ``runs``.
+
+    Returns:
+        0 is the initial model. The round of a failure left none, though it may be recorded: a
+        perplexity that overflows is measured first.
+    """
+    return int(row["failed_round"]) - 1 if row["status"] == "failed" else int(row["rounds"])

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from fedscan.experiments.comparison import rows as run_rows
-from fedscan.experiments.comparison.tables import JOB_TABLES, RUNS
+from fedscan.experiments.comparison.tables import IDENTITY, JOB_TABLES, RUNS, last_round
 from fedscan.experiments.corpus.sequences import read_clients
 from fedscan.federated import cuda_graph, engine
 from fedscan.federated.algorithm import Algorithm
@@ -69,9 +69,13 @@ def run(job: Job) -> None:
     runs = [bench.run(hyperparameters) for hyperparameters in settings["values"]]
     for index, one in enumerate(runs):
         found = kept.get((one.value,), one.identity)
-        if found is not None and not _missing_models(one, job, found[RUNS.name][0]["rounds"]):
-            job.report(f"{one.value}: already in the tables")
-            continue
+        if found is not None:
+            (row,) = found[RUNS.name]
+            missing = _missing_models(one, job, row, last_round(row) + 1)
+            if not missing:
+                job.report(f"{one.value}: already in the tables")
+                continue
+            job.report(f"{one.value}: trained again for {', '.join(map(str, missing))}")
         job.report(f"value {index + 1} of {len(runs)}: {one.value}")
         kept.put((one.value,), _train(one, job)._asdict())
     provenance = {
@@ -159,12 +163,13 @@ def _train(one: _Run, job: Job) -> run_rows.Rows:
     state, record = run_state.restore(
         path, problem, algorithm, one.identity, job.report, run_rows.Record
     )
-    if _missing_models(one, job, state.round_index):
+    if _missing_models(one, job, one.identity, state.round_index):
         job.report("starting over: a model that is to be kept is of a round before the checkpoint")
         path.unlink(missing_ok=True)
         state, record = run_state.restore(
             path, problem, algorithm, one.identity, job.report, run_rows.Record
         )
+    # The initial model, or the checkpoint's own if its round was not to be kept before.
     _keep_model(one, job, state)
     rounds, timer = training["rounds"], Timer(state.round_index)
     phase = PHASES[training["step"]](problem, algorithm)
@@ -201,14 +206,15 @@ def _train(one: _Run, job: Job) -> run_rows.Rows:
     return record.rows(one.value, one.hyperparameters, facts)
 
 
-def _missing_models(one: _Run, job: Job, rounds: int) -> list[Path]:
-    """Return the models of rounds up to ``rounds`` that should be on disk after those, and are not.
+def _missing_models(one: _Run, job: Job, made_of: Mapping[str, Any], end: int) -> list[Path]:
+    """Return the models of rounds before ``end`` that are to be kept and are not there.
 
-    A checkpoint before the first round has nothing to keep yet.
+    A file that has other hashes than ``made_of`` is an earlier training's.
     """
-    wanted = [r for r in one.bench.settings["keep_model_rounds"] if r <= rounds]
-    files = [job.folder / round_file(one.value, r) for r in wanted]
-    return [file for file in files if rounds and not file.is_file()]
+    hashes = {name: made_of[name] for name in IDENTITY}
+    wanted = [r for r in one.bench.settings["keep_model_rounds"] if r < end]
+    files = [round_file(one.value, r) for r in wanted]
+    return [Path(f) for f in files if not checkpoints.holds(job.folder / f, hashes)]
 
 
 def _keep_model(one: _Run, job: Job, state: engine.RunState) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from fedscan.experiments.comparison.grid import Job as RunJob
 from fedscan.experiments.comparison.models import file, read, rows
+from fedscan.experiments.comparison.tables import last_round
 from fedscan.experiments.consensus import loading
 from fedscan.experiments.consensus.ends import end_rows, unmeasured
 from fedscan.experiments.consensus.grid import ROUND_LAST
@@ -142,7 +143,7 @@ def _run(
         "val_ppl_last10": None if failed else row["val_ppl_last10"],
     }
     failure = ATTENTION if shape.attention_layers else None
-    if failed and (wanted == ROUND_LAST or at > int(row["rounds"])):
+    if failed and (wanted == ROUND_LAST or at > last_round(row)):
         failure = f"training failed in round {row['failed_round']}: {row['failure']}"
     number = None if wanted == ROUND_LAST else int(wanted)
     kept = None if failure else file(folder, row["value"], number)
