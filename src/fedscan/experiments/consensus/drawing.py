@@ -11,6 +11,16 @@ STYLES = ("-", "--", "-.", ":")
 PAPER = {"color": "#555555", "linewidth": 1.0, "linestyle": (0, (1, 2))}
 
 
+def look(index: int) -> dict[str, str]:
+    """Return colour and line style of the i-th line; a colour that comes again has another style.
+
+    Args:
+        index: from 0.
+    """
+    style = STYLES[(index + index // len(COLORS)) % len(STYLES)]
+    return {"color": COLORS[index % len(COLORS)], "linestyle": style}
+
+
 def rows_of_panels(count: int, columns: int, width: float = 4.6) -> tuple[Figure, np.ndarray]:
     """Return a figure of panels, a row per model.
 

@@ -14,6 +14,7 @@ from fedscan.experiments.consensus.drawing import (
     STYLES,
     labels,
     legend,
+    look,
     rows_of_panels,
 )
 from fedscan.experiments.consensus.numbers import Found, Model
@@ -187,7 +188,8 @@ def _interaction_row(
             if one.curve.figure == figure and one.quantity == "t_star_first":
                 row[2].axvline(one.value, label=f"paper's model: {one.value:g}", **PAPER)
     labels(row[2], "smallest window mean", "window length T", "w(T)")
-    row[2].legend(fontsize=7, frameon=False)
+    if row[2].get_legend_handles_labels()[0]:
+        row[2].legend(fontsize=7, frameon=False)
 
 
 def windows(found: Found, published: Sequence[Published]) -> Figure:
@@ -278,9 +280,9 @@ def where_in_depth(found: Found) -> Figure:
             rows = _rows_of(model, variant)
             rows = rows[rows["depth"] <= model.facts["layers"]]
             means = rows.groupby("depth")[["step", "lambda1"]].mean()
-            look = {"color": COLORS[index % len(COLORS)], "linestyle": STYLES[index % 4]}
-            row[0].plot(means.index[1:], means["step"][1:], marker=".", label=variant, **look)
-            row[1].plot(means.index[1:], means["lambda1"].diff()[1:], marker=".", **look)
+            line = look(index)
+            row[0].plot(means.index[1:], means["step"][1:], marker=".", label=variant, **line)
+            row[1].plot(means.index[1:], means["lambda1"].diff()[1:], marker=".", **line)
         row[1].axhline(0, color="black", linewidth=0.6)
         labels(row[0], name, "layer", "|τF| / |x|, mean")
         labels(row[1], name, "layer", r"change of $\bar\lambda_1$")
@@ -303,13 +305,14 @@ def by_position(found: Found) -> Figure:
         rows = model.windows[model.windows["quantity"] == "q_token"]
         for index, variant in enumerate(names):
             part = rows[(rows["variant"] == variant) & (rows["status"] == "completed")]
-            look = {"color": COLORS[index % len(COLORS)], "linestyle": STYLES[index % 4]}
+            line = look(index)
             grouped = part.groupby("token")
             # A token without T* is beyond the run: it counts as longer than every window.
             shortest = part.assign(t_star=part["t_star"].astype(float).fillna(np.inf))
             median = shortest.groupby("token")["t_star"].median()
-            row[0].plot(median.index, median.replace(np.inf, np.nan), label=variant, **look)
-            row[1].plot(grouped["negative_share"].mean(), **look)
+            row[0].plot(median.index, median.replace(np.inf, np.nan), label=variant, **line)
+            row[1].plot(grouped["negative_share"].mean(), **line)
+        row[0].set_yscale("log")
         labels(row[0], name, "position of the token", "T*, median over draws")
         labels(row[1], name, "position of the token", "share of depths with q < 0")
     legend(made, axes, columns=4)
@@ -349,10 +352,10 @@ def _ends(model: Model, variant: str, measure: str) -> np.ndarray:
 
 def _band(axis: Axes, rows: pd.DataFrame, measure: str, index: int, label: str) -> None:
     grouped = rows.groupby("depth")[measure]
-    color = COLORS[index % len(COLORS)]
+    line = look(index)
     low, high, mean = grouped.min(), grouped.max(), grouped.mean()
-    axis.fill_between(mean.index, low, high, color=color, alpha=0.18, linewidth=0)
-    axis.plot(mean.index, mean, color=color, linestyle=STYLES[index % 4], label=label)
+    axis.fill_between(mean.index, low, high, color=line["color"], alpha=0.18, linewidth=0)
+    axis.plot(mean.index, mean, label=label, **line)
 
 
 def _levels(
