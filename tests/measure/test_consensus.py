@@ -6,13 +6,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedscan.measure.consensus import agreement, summarise, t_star, unusable, window_minima
+from fedscan.measure import consensus
+from fedscan.measure.consensus import (
+    norms,
+    summarise,
+    t_star,
+    window_minima,
+    without_direction,
+)
 
 SEQUENCES = arrays(
     np.float64,
     st.integers(1, 12),
     elements=st.floats(-4, 4).map(lambda x: round(x, 3)),
 )
+
+
+def agreement(tokens):
+    return consensus.agreement(tokens, norms(tokens))
 
 
 def random_tokens(seed, shape=(5, 3)):
@@ -66,7 +77,7 @@ def test_a_batch_is_its_parts_bit_for_bit():
 
 def test_tokens_without_a_direction():
     tokens = np.array([[1.0, 2.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 0.0]])
-    assert unusable(tokens).tolist() == [False, True, True, True]
+    assert without_direction(norms(tokens)).tolist() == [False, True, True, True]
 
 
 @pytest.mark.parametrize(

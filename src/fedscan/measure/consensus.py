@@ -41,17 +41,30 @@ class Run(NamedTuple):
     margin: np.ndarray
 
 
-def agreement(tokens: np.ndarray) -> Agreement:
+def norms(tokens: np.ndarray) -> np.ndarray:
+    """Return the tokens' Euclidean norms.
+
+    Args:
+        tokens: (..., tokens, channels).
+
+    Returns:
+        (..., tokens) float64.
+    """
+    x = np.asarray(tokens, np.float64)
+    return np.sqrt(np.einsum("...n,...n->...", x, x))
+
+
+def agreement(tokens: np.ndarray, lengths: np.ndarray) -> Agreement:
     """Measure tokens by the directions they have.
 
     Args:
-        tokens: (..., tokens, channels), finite, none of them zero; at least two tokens.
+        tokens: (..., tokens, channels); at least two tokens.
+        lengths: their ``norms``, each with a direction.
 
     Returns:
         Each (...), float64.
     """
-    x = np.asarray(tokens, np.float64)
-    x = x / np.linalg.norm(x, axis=-1, keepdims=True)
+    x = np.asarray(tokens, np.float64) / lengths[..., None]
     gram = x @ np.swapaxes(x, -1, -2)
     count = x.shape[-2]
     largest = np.linalg.eigvalsh(gram)[..., -1] / count
@@ -60,17 +73,16 @@ def agreement(tokens: np.ndarray) -> Agreement:
     return Agreement(largest, count**2 / squares, off_diagonal / (count * (count - 1)))
 
 
-def unusable(tokens: np.ndarray) -> np.ndarray:
+def without_direction(lengths: np.ndarray) -> np.ndarray:
     """Say which tokens have no direction.
 
     Args:
-        tokens: (..., tokens, channels).
+        lengths: their ``norms``, any shape.
 
     Returns:
-        (..., tokens) bool: not finite, or zero.
+        The same shape, bool: not finite, or zero.
     """
-    norms = np.linalg.norm(np.asarray(tokens, np.float64), axis=-1)
-    return ~np.isfinite(norms) | (norms == 0)
+    return ~np.isfinite(lengths) | (lengths == 0)
 
 
 def window_minima(values: np.ndarray) -> np.ndarray:

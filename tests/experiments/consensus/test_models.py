@@ -11,7 +11,7 @@ from fedscan.experiments.consensus import loading, models, variants
 from fedscan.experiments.consensus.tables import MODEL_TABLES
 from fedscan.experiments.consensus.variants import ALL_LAYERS
 from fedscan.io import parquet
-from fedscan.measure.consensus import agreement, t_star, window_minima
+from fedscan.measure.consensus import agreement, norms, t_star, window_minima
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import Architecture
 from fedscan.pipeline.model_files import write_base
@@ -99,10 +99,9 @@ def test_drawn_tokens_have_the_mean_cosine_that_is_asked_for():
     from fedscan.experiments.consensus.starts import alike
 
     tokens = alike(0, range(4), 30, 4000, 0.4)
-    assert agreement(tokens).mean_cosine == pytest.approx(np.full(4, 0.4), abs=0.03)
-    assert agreement(alike(0, range(4), 30, 4000, 0.0)).mean_cosine == pytest.approx(
-        np.zeros(4), abs=0.03
-    )
+    assert agreement(tokens, norms(tokens)).mean_cosine == pytest.approx(np.full(4, 0.4), abs=0.03)
+    tokens = alike(0, range(4), 30, 4000, 0.0)
+    assert agreement(tokens, norms(tokens)).mean_cosine == pytest.approx(np.zeros(4), abs=0.03)
 
 
 def test_same_bytes_whatever_the_batch_and_the_other_variants(done, tmp_path):
@@ -210,7 +209,8 @@ def test_text_takes_sequences_without_replacement(tmp_path):
     rows = made.curves(iterate(tmp_path, **text, **own, draws=5))
     embedding = initial().backbone.embedding.weight.detach().numpy()
     firsts = sorted(rows[rows["depth"] == 0]["lambda1"])
-    wanted = sorted(float(agreement(embedding[row[:6]]).lambda1) for row in sequences)
+    taken = embedding[sequences[:, :6]]
+    wanted = sorted(agreement(taken, norms(taken)).lambda1)
     np.testing.assert_allclose(firsts, wanted, rtol=1e-12)
     with pytest.raises(ValueError, match=r"6 draws of 6 tokens .* has 5 of 8 tokens"):
         iterate(tmp_path, **text, **own, draws=6)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedscan.measure.consensus import agreement, unusable
+from fedscan.measure.consensus import agreement, norms, without_direction
 from fedscan.models.depth_iteration import Layer, Position, Update, trajectory
 
 
@@ -63,13 +63,13 @@ def follow(start: Tensor, layers: Iterable[Layer], depth: int, update: Update) -
     before = np.full((draws, tokens), np.nan)
     for position in trajectory(start, layers, depth, update):
         at = position.depth
-        x = position.tokens.cpu().numpy().astype(np.float64)
-        _note_failures(x, position, failures, failed_at)
+        x = position.tokens.cpu().numpy()
+        lengths = norms(x)
+        _note_failures(lengths, position, failures, failed_at)
         good = np.array([failure is None for failure in failures])
         if good.any():
-            found = agreement(x[good])
-            norms = np.linalg.norm(x, axis=-1)
-            for kept, values in zip(whole, (*found, norms[good].mean(-1)), strict=True):
+            found = agreement(x[good], lengths[good])
+            for kept, values in zip(whole, (*found, lengths[good].mean(-1)), strict=True):
                 kept[good, at] = values
         if position.applied is not None:
             applied = position.applied
@@ -80,19 +80,19 @@ def follow(start: Tensor, layers: Iterable[Layer], depth: int, update: Update) -
             q_layer[good, at - 1] = applied.q_layer.cpu().numpy()[good]
             if applied.step_sizes is not None:
                 heads.append(applied.step_sizes.argmax(-1).cpu().numpy())
-        before = np.linalg.norm(x, axis=-1)
+        before = lengths
     top_head = np.stack(heads, axis=1) if heads else None
     return Followed(*whole, step, q_token, q_layer, top_head, failures, failed_at)
 
 
 def _note_failures(
-    tokens: np.ndarray, position: Position, failures: list[str | None], failed_at: np.ndarray
+    lengths: np.ndarray, position: Position, failures: list[str | None], failed_at: np.ndarray
 ) -> None:
-    without = unusable(tokens)
+    without = without_direction(lengths)
     for draw in np.flatnonzero(without.any(axis=1)):
         if failures[draw] is None:
             token = int(without[draw].argmax())
-            word = "zero" if np.isfinite(tokens[draw, token]).all() else "not finite"
+            word = "zero" if lengths[draw, token] == 0 else "not finite"
             failures[draw] = f"depth {position.depth}, draw's token {token} is {word}"
             failed_at[draw] = position.depth
     # An interaction term may be non-finite where the tokens still are not.
