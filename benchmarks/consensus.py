@@ -16,13 +16,13 @@ import torch.nn.functional as F
 from environment import record
 
 from fedscan.experiments.consensus.following import follow
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.depth_iteration import Form, Update, in_turn, mixer_layers
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.pipeline.machine import keep_freed_memory
 
-SHAPE = Architecture(24, 768, 128, 4, 2, 64, 1, 1, (), 50277, 16, 256)
-SMALL = Architecture(2, 32, 16, 4, 2, 16, 1, 1, (), 257, 8, 32)
+SHAPE = Architecture(layout(24), 768, 128, 4, 2, 64, 1, 1, 50277, 16, 256)
+SMALL = Architecture(layout(2), 32, 16, 4, 2, 16, 1, 1, 257, 8, 32)
 TOKENS, DEPTH = 50, 200
 
 

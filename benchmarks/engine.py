@@ -14,8 +14,8 @@ from environment import record
 from fedscan.federated import engine
 from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.measure.drift import drift
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.pipeline.machine import keep_freed_memory
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 
@@ -72,7 +72,7 @@ def seconds_per_round(problem, rounds=ROUNDS):
 
 def language_model_overhead():
     """CPU seconds of a round, of its gradients alone, and of its measurements."""
-    model = initialise(Architecture(4, 256, 128, 4, 2, 64, 1, 8, (), 50277, 8, 64), 0)
+    model = initialise(Architecture(layout(4), 256, 128, 4, 2, 64, 1, 8, 50277, 8, 64), 0)
     rng = np.random.default_rng(0)
     train = [rng.integers(0, 50257, (40, 256)).astype(np.uint16)]
     schedule = Schedule(16, 8, 1e-3, (0.9, 0.999), 1e-8, 0.01, 1.0, 16)

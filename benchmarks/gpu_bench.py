@@ -12,15 +12,15 @@ from fedscan.federated.algorithm import LocalContext
 from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.federated.local_phase import local_phase
 from fedscan.federated.recorded_phase import RecordedPhase
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.models.symmetries import permutation_groups
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 from fedscan.seeds import generator
 
-PAPER = Architecture(4, 256, 128, 4, 2, 64, 1, 8, (), 50277, 8, 64)
-SMALL = Architecture(2, 64, 32, 4, 2, 16, 1, 4, (), 509, 8, 64)
-TINY = Architecture(1, 16, 8, 4, 2, 8, 1, 2, (), 61, 8, 16)
+PAPER = Architecture(layout(4), 256, 128, 4, 2, 64, 1, 8, 50277, 8, 64)
+SMALL = Architecture(layout(2), 64, 32, 4, 2, 16, 1, 4, 509, 8, 64)
+TINY = Architecture(layout(1), 16, 8, 4, 2, 8, 1, 2, 61, 8, 16)
 # The fixed values of the paper's ablations.
 ORDINARY = {
     "fedavg": {},
@@ -94,8 +94,8 @@ class Size(NamedTuple):
 def paper(depth, local_steps, tiny):
     """Return the paper's workload, or a tiny one that only shows that the code runs."""
     if tiny:
-        return Size(TINY._replace(depth=min(depth, 2)), 2, 24, 3, 4, 9, 2)
-    return Size(PAPER._replace(depth=depth), 8, 512, local_steps, 64, 7428)
+        return Size(TINY._replace(mixers=layout(min(depth, 2))), 2, 24, 3, 4, 9, 2)
+    return Size(PAPER._replace(mixers=layout(depth)), 8, 512, local_steps, 64, 7428)
 
 
 def tokens(shape, count, length, stream):

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from fedscan.federated import engine
+from fedscan.models.architecture import layout
 from fedscan.models.initialise import initialise
 from fedscan.models.kernels import KERNELS
 from fedscan.models.selective_ssm import cpu, reference
@@ -95,7 +96,7 @@ def model(bench):
     gb.exact_products()
     shape = gb.TINY if bench.tiny else gb.PAPER
     for label, layers in (("mamba2", ()), ("hybrid", (1,) if bench.tiny else (1, 3))):
-        found = shape._replace(attention_layers=layers, depth=2 if bench.tiny else 4)
+        found = shape._replace(mixers=layout(2 if bench.tiny else 4, layers))
         exact = _model_numbers(found, "torch", "cpu", double=True)
         # mamba_ssm's kernels round the factors of float32 products to TF32.
         for kernels, limit in (("torch", 1e-4), ("mamba_ssm", 1e-2)):

@@ -20,10 +20,10 @@ BFLOAT16 = ", bfloat16"
 
 
 def ours():
+    from fedscan.models.architecture import Architecture, layout
     from fedscan.models.initialise import initialise
-    from fedscan.models.language_model import Architecture
 
-    return initialise(Architecture(4, 256, 128, 4, 2, 64, 1, 8, (), 50277, 8, 64), 0)
+    return initialise(Architecture(layout(4), 256, 128, 4, 2, 64, 1, 8, 50277, 8, 64), 0)
 
 
 def theirs():

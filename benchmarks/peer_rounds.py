@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from fedscan.data.sampling import batch_indices
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 
 SEED, CLIENTS, SEQUENCES, BATCH = 0, 4, 64, 8
 RATE, BETAS, EPS, DECAY, CLIP = 1e-3, (0.9, 0.999), 1e-8, 0.01, 1.0
@@ -36,8 +36,8 @@ class Case(NamedTuple):
     dtype: torch.dtype = torch.float32
 
 
-TINY = Architecture(1, 32, 16, 4, 2, 16, 1, 8, (), 512, 8, 64)
-SMALL = Architecture(2, 64, 32, 4, 2, 32, 1, 8, (), 4096, 8, 64)
+TINY = Architecture(layout(1), 32, 16, 4, 2, 16, 1, 8, 512, 8, 64)
+SMALL = Architecture(layout(2), 64, 32, 4, 2, 32, 1, 8, 4096, 8, 64)
 CASES = {
     "tiny-1": Case(TINY, 64, 1, 40),
     "tiny-4": Case(TINY, 64, 4, 20),

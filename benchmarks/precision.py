@@ -16,13 +16,13 @@ from mixers import THREADS, ours
 
 from fedscan.federated import engine
 from fedscan.federated.algorithms import ALGORITHMS
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.pipeline.machine import keep_freed_memory
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 
 TOKENS, CLIENTS, ROUNDS, SEEDS = 512, 4, 8, (0, 1, 2)
-SMALL = Architecture(2, 64, 32, 4, 2, 32, 1, 8, (), TOKENS, 8, 64)
+SMALL = Architecture(layout(2), 64, 32, 4, 2, 32, 1, 8, TOKENS, 8, 64)
 SCHEDULE = Schedule(10, 8, 3e-3, (0.9, 0.999), 1e-8, 0.01, 1.0, 16)
 
 

@@ -7,14 +7,14 @@ import torch
 from fedscan.experiments.consensus.numbers import ends
 from fedscan.experiments.consensus.summary import model_tables
 from fedscan.io import checkpoints
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.pipeline.model_files import write_base
 from tests.cli.test_app import call, config
 
 __all__ = ["config"]
 
-SHAPE = Architecture(2, 16, 4, 4, 2, 8, 1, 1, (), 60, 4, 16)
+SHAPE = Architecture(layout(2), 16, 4, 4, 2, 8, 1, 1, 60, 4, 16)
 SIZES = ["--tokens", "5", "--draws", "2", "--depth", "6"]
 
 

@@ -10,15 +10,15 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedscan.io import atomic, checkpoints, parquet
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.pipeline import figures as figure_files
 from fedscan.pipeline import model_files
 from fedscan.pipeline import numbers as number_files
 from fedscan.pipeline.tables import CHECKS
 
 ROW = {"check": "a", "subject": "x", "passed": True, "detail": ""}
-SHAPE = Architecture(1, 16, 8, 4, 2, 8, 1, 2, (), 40, 8, 8)
+SHAPE = Architecture(layout(1), 16, 8, 4, 2, 8, 1, 2, 40, 8, 8)
 MODEL = (SHAPE, dict(initialise(SHAPE, 0).named_parameters()))
 
 

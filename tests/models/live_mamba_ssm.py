@@ -17,16 +17,16 @@ torch.cuda.get_device_properties = lambda *a, **k: types.SimpleNamespace(
     multi_processor_count=2, name="cpu"
 )
 
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
 from fedscan.models.kernels import KERNELS
-from fedscan.models.language_model import Architecture
 
-SHAPE = Architecture(2, 32, 16, 4, 2, 16, 1, 4, (), 61, 8, 16)
+SHAPE = Architecture(layout(2), 32, 16, 4, 2, 16, 1, 4, 61, 8, 16)
 
 
 def main():
     for kind, layers in (("mamba2", ()), ("hybrid", (1,))):
-        model = initialise(SHAPE._replace(attention_layers=layers), 3)
+        model = initialise(SHAPE._replace(mixers=layout(SHAPE.depth, layers)), 3)
         ids = torch.randint(0, 61, (2, 24), generator=torch.Generator().manual_seed(0))
         losses, gradients = {}, {}
         for name in ("torch", "mamba_ssm"):

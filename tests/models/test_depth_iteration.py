@@ -10,6 +10,7 @@ import torch
 
 from fedscan.measure.consensus import agreement, norms
 from fedscan.models.analysed_ssm import own_interaction, readout
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.depth_iteration import (
     Applied,
     Form,
@@ -21,13 +22,12 @@ from fedscan.models.depth_iteration import (
     trajectory,
 )
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.models.redraw import redrawn_analysed
 from tests.oracles import depth_iteration as oracle
 
 SHAPE = Architecture(
-    depth=3, d_model=16, d_state=6, d_conv=4, expand=2, headdim=8, ngroups=1,
-    attention_heads=2, attention_layers=(), vocab_size=60, pad_vocab_size_multiple=4, chunk_size=8,
+    mixers=layout(3), d_model=16, d_state=6, d_conv=4, expand=2, headdim=8, ngroups=1,
+    attention_heads=2, vocab_size=60, pad_vocab_size_multiple=4, chunk_size=8,
 )  # fmt: skip
 GROUPED = SHAPE._replace(ngroups=2)
 FORMS = [
@@ -191,6 +191,6 @@ def test_a_zero_token_has_no_place_on_the_sphere():
 
 
 def test_attention_is_refused():
-    mixed = initialise(SHAPE._replace(attention_layers=(1,)), 0)
+    mixed = initialise(SHAPE._replace(mixers=layout(SHAPE.depth, (1,))), 0)
     with pytest.raises(TypeError, match="Attention"):
         mixer_layers(mixed)

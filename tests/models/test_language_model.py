@@ -6,12 +6,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.backbones import BACKBONES
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture, LanguageModel
+from fedscan.models.language_model import LanguageModel
 
-PAPER = Architecture(4, 256, 128, 4, 2, 64, 1, 8, (), 50277, 8, 64)
-TINY = Architecture(2, 32, 16, 4, 2, 16, 1, 4, (), 61, 8, 16)
+PAPER = Architecture(layout(4), 256, 128, 4, 2, 64, 1, 8, 50277, 8, 64)
+TINY = Architecture(layout(2), 32, 16, 4, 2, 16, 1, 4, 61, 8, 16)
 
 
 def count(shape):
@@ -25,7 +26,7 @@ def count(shape):
 def test_parameter_counts_of_both_depths():
     # Paper, Table 9.
     assert count(PAPER) == (14_733_664, 1_860_704, 38)
-    assert count(PAPER._replace(depth=16))[:2] == (20_318_848, 7_442_816)
+    assert count(PAPER._replace(mixers=layout(16)))[:2] == (20_318_848, 7_442_816)
 
 
 @pytest.mark.parametrize(
@@ -41,13 +42,13 @@ def test_parameter_counts_of_both_depths():
 )
 def test_backbones(backbone, layers, total):
     # Paper, Table 10.
-    assert BACKBONES[backbone](4) == layers
-    assert count(PAPER._replace(attention_layers=layers))[0] == total
+    assert BACKBONES[backbone](4) == layout(4, layers)
+    assert count(PAPER._replace(mixers=layout(PAPER.depth, layers)))[0] == total
 
 
 def test_state_dict_names_and_shapes_are_mamba_ssms():
     with torch.device("meta"):
-        model = LanguageModel(PAPER._replace(attention_layers=(2,)))
+        model = LanguageModel(PAPER._replace(mixers=layout(PAPER.depth, (2,))))
     shapes = {name: tuple(t.shape) for name, t in model.state_dict().items()}
     layer = "backbone.layers.0."
     expected = {
@@ -125,7 +126,7 @@ def replay_mamba_ssm_constructors(shape, seed):
 
 @pytest.mark.parametrize("attention", [(), (1,)])
 def test_initial_values_follow_mamba_ssms_order_of_draws(attention):
-    shape = TINY._replace(attention_layers=attention)
+    shape = TINY._replace(mixers=layout(TINY.depth, attention))
     expected = replay_mamba_ssm_constructors(shape, 1234)
     before = torch.get_rng_state()
     found = dict(initialise(shape, 1234).named_parameters())
@@ -150,7 +151,7 @@ def test_loss_is_the_cross_entropy_of_shifted_logits():
 
 
 def test_padding_at_the_end_changes_nothing_before_it():
-    model = initialise(TINY._replace(attention_layers=(1,)), 0).double()
+    model = initialise(TINY._replace(mixers=layout(TINY.depth, (1,))), 0).double()
     ids = torch.randint(0, 61, (2, 33), generator=torch.Generator().manual_seed(0))
     longer = torch.cat([ids, torch.zeros(2, 7, dtype=torch.int64)], dim=1)
     torch.testing.assert_close(model(longer)[:, :33], model(ids), rtol=1e-10, atol=1e-12)
@@ -158,7 +159,7 @@ def test_padding_at_the_end_changes_nothing_before_it():
 
 @pytest.mark.parametrize("attention", [(), (1,)])
 def test_bfloat16_autocast_stays_near_float32(attention):
-    model = initialise(TINY._replace(attention_layers=attention), 0)
+    model = initialise(TINY._replace(mixers=layout(TINY.depth, attention)), 0)
     ids = torch.randint(0, 61, (4, 64), generator=torch.Generator().manual_seed(0))
     exact = model.loss(ids)
     wanted = torch.autograd.grad(exact, list(model.parameters()))

@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 
 from fedscan.models import names
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
 from fedscan.models.kernels import KERNELS
-from fedscan.models.language_model import Architecture
 
-SHAPE = Architecture(2, 32, 16, 4, 2, 16, 1, 4, (), 61, 8, 16)
+SHAPE = Architecture(layout(2), 32, 16, 4, 2, 16, 1, 4, 61, 8, 16)
 LAYOUTS = {"mamba2": (), "hybrid": (1,)}
 
 
@@ -30,7 +30,7 @@ def prefixed(golden, prefix):
 
 @pytest.mark.parametrize("kind", LAYOUTS)
 def test_initial_values_are_bit_identical_for_the_same_seed(golden, kind):
-    model = initialise(SHAPE._replace(attention_layers=LAYOUTS[kind]), 1234)
+    model = initialise(SHAPE._replace(mixers=layout(SHAPE.depth, LAYOUTS[kind])), 1234)
     ours = model.state_dict()
     theirs = prefixed(golden, f"{kind}/initial/")
     assert ours.keys() == theirs.keys()
@@ -41,7 +41,7 @@ def test_initial_values_are_bit_identical_for_the_same_seed(golden, kind):
 @pytest.mark.parametrize("kind", LAYOUTS)
 @pytest.mark.parametrize("chunk", [16, 64])
 def test_logits_loss_and_gradients_equal_mamba_ssms_kernels(golden, kind, chunk):
-    shape = SHAPE._replace(attention_layers=LAYOUTS[kind], chunk_size=chunk)
+    shape = SHAPE._replace(mixers=layout(SHAPE.depth, LAYOUTS[kind]), chunk_size=chunk)
     model = initialise(shape, 1234)
     ids = torch.from_numpy(golden["ids"])
     logits = model(ids)

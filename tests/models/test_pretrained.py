@@ -6,14 +6,14 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.models.names import to_huggingface, to_mamba_ssm
 from fedscan.models.pretrained import architecture, description, empty_model, parameters
 from fedscan.pipeline.model_files import TensorFile, from_pretrained, read_base, write_base
 
-SHAPE = Architecture(2, 16, 8, 4, 2, 8, 1, 1, (), 37, 8, 16)
-HYBRID = SHAPE._replace(attention_layers=(1,), attention_heads=2)
+SHAPE = Architecture(layout(2), 16, 8, 4, 2, 8, 1, 1, 37, 8, 16)
+HYBRID = SHAPE._replace(mixers=layout(SHAPE.depth, (1,)), attention_heads=2)
 PUBLIC = {  # what state-spaces/mamba2-130m's config.json says
     "d_model": 768, "d_intermediate": 0, "n_layer": 24, "vocab_size": 50277,
     "ssm_cfg": {"layer": "Mamba2"}, "attn_layer_idx": [], "attn_cfg": {}, "rms_norm": True,
@@ -51,7 +51,7 @@ def shard(path, state):
 
 def test_the_public_description_has_mamba_ssms_defaults():
     found = architecture(PUBLIC, "config.json")
-    assert found == Architecture(24, 768, 128, 4, 2, 64, 1, 1, (), 50277, 16, 256)
+    assert found == Architecture(layout(24), 768, 128, 4, 2, 64, 1, 1, 50277, 16, 256)
     assert found.padded_vocab_size == 50288
 
 

@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.models.mamba2 import A_RANGE, DT_MAX, DT_MIN
 from fedscan.models.redraw import LAWS, redrawn_analysed, redrawn_mixer
 
 SHAPE = Architecture(
-    depth=4, d_model=64, d_state=16, d_conv=4, expand=2, headdim=16, ngroups=2,
-    attention_heads=2, attention_layers=(), vocab_size=60, pad_vocab_size_multiple=4, chunk_size=8,
+    mixers=layout(4), d_model=64, d_state=16, d_conv=4, expand=2, headdim=16, ngroups=2,
+    attention_heads=2, vocab_size=60, pad_vocab_size_multiple=4, chunk_size=8,
 )  # fmt: skip
 
 

@@ -6,14 +6,14 @@ from torch.func import functional_call
 
 from fedscan.federated.algorithm import LocalContext, LocalResult
 from fedscan.federated.algorithms import ALGORITHMS
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.backbones import BACKBONES
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.models.symmetries import permutation_groups
 from fedscan.params.algebra import add, subtract
 from fedscan.params.permutation import features, permute
 
-SHAPE = Architecture(4, 32, 16, 4, 2, 16, 1, 4, (), 61, 8, 16)
+SHAPE = Architecture(layout(4), 32, 16, 4, 2, 16, 1, 4, 61, 8, 16)
 
 
 def build(shape):
@@ -40,10 +40,10 @@ def shuffled(params, groups, seed=0):
     "shape",
     [
         SHAPE,
-        SHAPE._replace(depth=16),
+        SHAPE._replace(mixers=layout(16)),
         SHAPE._replace(ngroups=2),
-        SHAPE._replace(attention_layers=BACKBONES["hybrid50"](4)),
-        SHAPE._replace(depth=16, attention_layers=BACKBONES["hybrid25"](16)),
+        SHAPE._replace(mixers=BACKBONES["hybrid50"](4)),
+        SHAPE._replace(mixers=BACKBONES["hybrid25"](16)),
     ],
     ids=["depth 4", "depth 16", "two groups", "hybrid", "deep hybrid"],
 )
@@ -132,5 +132,5 @@ def test_fedalign_leaves_a_matching_client_alone():
 
 
 def test_attention_only_models_have_no_groups():
-    shape = SHAPE._replace(attention_layers=(0, 1, 2, 3))
+    shape = SHAPE._replace(mixers=layout(SHAPE.depth, (0, 1, 2, 3)))
     assert permutation_groups(shape) == {"state": (), "heads": ()}

@@ -8,8 +8,8 @@ import torch
 
 from fedscan.federated import engine
 from fedscan.federated.algorithms.fedavg import fedavg
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.operators import OPERATORS
 from fedscan.operators.direction import merge, task_vector
 from fedscan.operators.ties import threshold
@@ -46,7 +46,7 @@ def test_averaging_is_one_round_of_fedavg_bit_for_bit():
     rng = np.random.default_rng(0)
     data = [rng.integers(0, 40, (6, 12)).astype(np.uint16) for _ in range(4)]
     schedule = Schedule(3, 2, 0.01, (0.9, 0.999), 1e-8, 0.0, 1.0, 4)
-    shape = Architecture(1, 16, 8, 4, 2, 8, 1, 2, (), 40, 8, 8)
+    shape = Architecture(layout(1), 16, 8, 4, 2, 8, 1, 2, 40, 8, 8)
     problem = LanguageModelProblem(
         initialise(shape, 0), data, data[0], schedule, 0, "float32", "cpu"
     )

@@ -7,9 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
 from fedscan.models.label_scores import SharedPrompt, WholeSequences, label_scores
-from fedscan.models.language_model import Architecture
 from fedscan.params.algebra import norm, subtract
 from fedscan.problems.classification import Classifier, TaskExamples, outcome
 from fedscan.problems.fine_tuning import (
@@ -21,8 +21,8 @@ from fedscan.problems.fine_tuning import (
     train_epoch,
 )
 
-MAMBA = Architecture(2, 16, 8, 4, 2, 8, 2, 2, (), 40, 8, 8)
-HYBRID = MAMBA._replace(attention_layers=(1,))
+MAMBA = Architecture(layout(2), 16, 8, 4, 2, 8, 2, 2, 40, 8, 8)
+HYBRID = MAMBA._replace(mixers=layout(MAMBA.depth, (1,)))
 # Prompts shorter than the convolution, at a chunk boundary, and longer than a chunk.
 LENGTHS = (1, 2, 3, 8, 9, 20)
 LABELS = [np.array(ids, np.uint16) for ids in ([5], [6, 7], [5, 9, 11, 3], [8] * 11)]

@@ -12,13 +12,13 @@ from fedscan.federated import engine
 from fedscan.federated.algorithm import LocalContext, Step
 from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.federated.local_phase import Diverged, local_phase
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.params.algebra import clone, norm
 from fedscan.problems.adamw import AdamW
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 
-SHAPE = Architecture(1, 16, 8, 4, 2, 8, 1, 2, (), 61, 8, 16)
+SHAPE = Architecture(layout(1), 16, 8, 4, 2, 8, 1, 2, 61, 8, 16)
 SCHEDULE = Schedule(3, 4, 0.01, (0.9, 0.999), 1e-8, 0.01, 1.0, 5)
 
 

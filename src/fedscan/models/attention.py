@@ -4,6 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedscan.models.architecture import Architecture
+from fedscan.models.draws import linear
+
 ROTARY_BASE = 10000.0
 
 
@@ -30,6 +33,26 @@ class Attention(nn.Module):
         q, k, v = (part.transpose(1, 2) for part in qkv.unbind(2))
         mixed = F.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
         return self.out_proj(mixed.transpose(1, 2).flatten(2))
+
+
+def make(shape: Architecture) -> Attention:
+    """Return a mixer without values.
+
+    Args:
+        shape: architecture.
+    """
+    return Attention(shape.d_model, shape.attention_heads)
+
+
+def construct(mixer: nn.Module, generator: torch.Generator) -> None:
+    """Draw what mamba_ssm's constructor draws, in its order.
+
+    Args:
+        mixer: an ``Attention``, filled in place.
+        generator: source of randomness.
+    """
+    linear(mixer.in_proj, generator)
+    linear(mixer.out_proj, generator)
 
 
 def rotate(x: Tensor) -> Tensor:

@@ -2,23 +2,26 @@
 
 from collections.abc import Callable
 
+from fedscan.models.architecture import layout
 
-def _spread(quarters: int) -> Callable[[int], tuple[int, ...]]:
+
+def _spread(quarters: int) -> Callable[[int], tuple[str, ...]]:
     """Spread attention evenly: layer floor((j + 0.5) depth / count) for the j-th of count."""
 
-    def layers(depth: int) -> tuple[int, ...]:
+    def kinds(depth: int) -> tuple[str, ...]:
         count = quarters * depth // 4
-        return tuple((2 * j + 1) * depth // (2 * count) for j in range(count))
+        return layout(depth, ((2 * j + 1) * depth // (2 * count) for j in range(count)))
 
-    return layers
+    return kinds
 
 
-def _alternate(depth: int) -> tuple[int, ...]:
+def _alternate(depth: int) -> tuple[str, ...]:
     """Attention first, then every second layer: tests whether placement drives a result."""
-    return tuple(range(0, depth, 2))
+    return layout(depth, range(0, depth, 2))
 
 
-BACKBONES: dict[str, Callable[[int], tuple[int, ...]]] = {
+# Name -> depth -> the kind of every layer's mixer.
+BACKBONES: dict[str, Callable[[int], tuple[str, ...]]] = {
     "mamba2": _spread(0),
     "hybrid75": _spread(1),
     "hybrid50": _spread(2),

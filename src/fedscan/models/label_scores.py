@@ -1,8 +1,9 @@
 """Log-probabilities of several continuations of each prompt, in a few forward passes.
 
 A Mamba2 layer's past is a state and a few convolution inputs, so a prompt is read once and every
-label continues from there. Layers of attention have no such state here: those models read
-prompt and label together, one label at a time. Both give the same numbers up to rounding.
+label continues from there. Other layers, attention among them, have no such state here: those
+models read prompt and label together, one label at a time. Both give the same numbers up to
+rounding.
 """
 
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from fedscan.models.language_model import LanguageModel
 from fedscan.models.mamba2 import Mamba2
+from fedscan.models.mixers import MIXERS
 from fedscan.models.ssd import ssd
 
 
@@ -100,7 +102,8 @@ def label_scores(model: LanguageModel) -> nn.Module:
     Returns:
         A module with the model as its ``model``.
     """
-    return (WholeSequences if model.shape.attention_layers else SharedPrompt)(model)
+    continues = all(MIXERS[kind].continues for kind in model.shape.mixers)
+    return (SharedPrompt if continues else WholeSequences)(model)
 
 
 def _means(model: LanguageModel, hidden: Tensor, labels: Tensor, sizes: Tensor) -> Tensor:

@@ -4,40 +4,17 @@
 either. The head is tied to the embedding; the residual stream stays in float32.
 """
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedscan.models.attention import Attention
+from fedscan.models.architecture import Architecture
 from fedscan.models.chunked_loss import chunked_loss
 from fedscan.models.mamba2 import EPS, Mamba2
+from fedscan.models.mixers import MIXERS
 
 # Rows of logits that exist at one time; the automatic choice of 16 is three times slower.
 HEAD_ROWS = 1024
-
-
-class Architecture(NamedTuple):
-    """Shape of a language model; names are mamba_ssm's, units are channels, tokens or layers."""
-
-    depth: int
-    d_model: int
-    d_state: int
-    d_conv: int
-    expand: int
-    headdim: int
-    ngroups: int
-    attention_heads: int
-    attention_layers: tuple[int, ...]
-    vocab_size: int
-    pad_vocab_size_multiple: int
-    chunk_size: int
-
-    @property
-    def padded_vocab_size(self) -> int:
-        """Rows of the embedding."""
-        return -(-self.vocab_size // self.pad_vocab_size_multiple) * self.pad_vocab_size_multiple
 
 
 class RMSNorm(nn.Module):
@@ -64,22 +41,10 @@ class Block(nn.Module):
     """Pre-norm residual block around one mixer."""
 
     def __init__(self, shape: Architecture, layer: int) -> None:
-        """Create the norm and the mixer that the layout puts at ``layer``."""
+        """Create the norm and the mixer of the layer's kind."""
         super().__init__()
         self.norm = RMSNorm(shape.d_model)
-        self.mixer: nn.Module
-        if layer in shape.attention_layers:
-            self.mixer = Attention(shape.d_model, shape.attention_heads)
-        else:
-            self.mixer = Mamba2(
-                shape.d_model,
-                shape.d_state,
-                shape.d_conv,
-                shape.expand,
-                shape.headdim,
-                shape.ngroups,
-                shape.chunk_size,
-            )
+        self.mixer = MIXERS[shape.mixers[layer]].make(shape)
 
     def forward(self, residual: Tensor) -> Tensor:
         """Add the mixer's output to the residual stream.

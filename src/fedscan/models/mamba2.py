@@ -7,7 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedscan.models.architecture import Architecture
 from fedscan.models.causal_conv import causal_conv
+from fedscan.models.draws import kaiming, linear
 from fedscan.models.gated_norm import gated_rms_norm
 from fedscan.models.ssd import ssd
 
@@ -146,6 +148,41 @@ class Mamba2(nn.Module):
             C.unflatten(-1, (self.ngroups, self.d_state)),
             dt,
         )
+
+
+def make(shape: Architecture) -> Mamba2:
+    """Return a mixer without values.
+
+    Args:
+        shape: architecture.
+    """
+    return Mamba2(
+        shape.d_model,
+        shape.d_state,
+        shape.d_conv,
+        shape.expand,
+        shape.headdim,
+        shape.ngroups,
+        shape.chunk_size,
+    )
+
+
+def construct(mixer: nn.Module, generator: torch.Generator) -> None:
+    """Draw what mamba_ssm's constructor draws, in its order.
+
+    Args:
+        mixer: a ``Mamba2``, filled in place.
+        generator: source of randomness.
+    """
+    linear(mixer.in_proj, generator)
+    kaiming(mixer.conv1d.weight, generator)
+    bound = 1 / math.sqrt(mixer.conv1d.weight.shape[-1])
+    mixer.conv1d.bias.uniform_(-bound, bound, generator=generator)
+    mixer.dt_bias.copy_(draw_dt_bias(mixer.nheads, generator))
+    mixer.A_log.copy_(draw_a_log(mixer.nheads, generator))
+    mixer.D.fill_(1.0)
+    mixer.norm.weight.fill_(1.0)
+    linear(mixer.out_proj, generator)
 
 
 def draw_dt_bias(heads: int, generator: torch.Generator) -> Tensor:

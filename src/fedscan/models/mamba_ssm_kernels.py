@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fedscan.models.architecture import Architecture
 from fedscan.models.attention import rotate
-from fedscan.models.language_model import Architecture, LanguageModel, head_loss
+from fedscan.models.language_model import LanguageModel, head_loss
 
 INSTALL = (
     "install it as environment.yml does, or without compiling: MAMBA_SKIP_CUDA_BUILD=TRUE"

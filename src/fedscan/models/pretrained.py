@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedscan.models.language_model import Architecture, LanguageModel
+from fedscan.models.architecture import Architecture, layout
+from fedscan.models.language_model import LanguageModel
 from fedscan.models.names import EMBEDDING, HF_EMBEDDING, from_mamba_ssm
 from fedscan.params.algebra import Params
 
@@ -62,12 +63,25 @@ def architecture(description: Mapping[str, Any], source: str) -> Architecture:
             f"{source}: no key {error}; expected mamba_ssm's MambaConfig (d_model, n_layer, …) or"
             " transformers' Mamba2Config (hidden_size, num_hidden_layers, …)"
         ) from None
-    for name, value in shape._asdict().items():
-        least, numbers = (0, value) if name == "attention_layers" else (1, (value,))
-        for number in numbers:
-            if type(number) is not int or number < least:
-                raise ValueError(f"{source}: {name} is {number!r}; expected a whole number")
+    for name, number in shape._asdict().items():
+        if name != "mixers":
+            _require_whole(name, number, 1, source)
     return shape
+
+
+def _require_whole(name: str, number: Any, least: int, source: str) -> None:
+    if type(number) is not int or number < least:
+        raise ValueError(f"{source}: {name} is {number!r}; expected a whole number")
+
+
+def _layout(depth: Any, attention: Any, source: str) -> tuple[str, ...]:
+    _require_whole("depth", depth, 1, source)
+    for number in attention:
+        _require_whole("attention_layers", number, 0, source)
+    try:
+        return layout(depth, attention)
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from None
 
 
 def description(shape: Architecture) -> dict[str, Any]:
@@ -185,10 +199,9 @@ def _from_mamba_ssm(found: Mapping[str, Any], source: str) -> Architecture:
         fixed = FIXED_ATTENTION | {"head_dim": width, "rotary_emb_dim": width}
         _require(found["attn_cfg"], fixed, source, "attn_cfg.")
     return Architecture(
-        depth=found["n_layer"],
+        mixers=_layout(found["n_layer"], attention, source),
         d_model=found["d_model"],
         attention_heads=found["attn_cfg"]["num_heads"] if attention else 1,
-        attention_layers=attention,
         vocab_size=found["vocab_size"],
         pad_vocab_size_multiple=found.get("pad_vocab_size_multiple", 8),
         **{name: layer.get(name, default) for name, default in LAYER_DEFAULTS.items()},
@@ -198,7 +211,7 @@ def _from_mamba_ssm(found: Mapping[str, Any], source: str) -> Architecture:
 def _from_transformers(found: Mapping[str, Any], source: str) -> Architecture:
     _require(found, FIXED_HF, source, "")
     shape = Architecture(
-        depth=found["num_hidden_layers"],
+        mixers=_layout(found["num_hidden_layers"], (), source),
         d_model=found["hidden_size"],
         d_state=found["state_size"],
         d_conv=found["conv_kernel"],
@@ -206,7 +219,6 @@ def _from_transformers(found: Mapping[str, Any], source: str) -> Architecture:
         headdim=found["head_dim"],
         ngroups=found["n_groups"],
         attention_heads=1,
-        attention_layers=(),
         vocab_size=found["vocab_size"],
         pad_vocab_size_multiple=1,
         chunk_size=found["chunk_size"],

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from fedscan.models.analysed_ssm import AnalysedLayer
+from fedscan.models.architecture import Architecture
 from fedscan.models.depth_iteration import MixerLayer
-from fedscan.models.language_model import Architecture
 from fedscan.models.mamba2 import draw_a_log, draw_dt_bias
 
 # (rows, fan_in, layers that add up, generator) -> (rows, fan_in).

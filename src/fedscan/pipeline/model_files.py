@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fedscan.io.atomic import replacing, write_text
 from fedscan.io.pointer_files import refuse_pointer
-from fedscan.models.language_model import Architecture
+from fedscan.models.architecture import Architecture
 from fedscan.models.pretrained import architecture, description, parameters, shapes
 from fedscan.params.algebra import Params
 

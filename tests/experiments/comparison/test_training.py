@@ -20,8 +20,8 @@ from fedscan.experiments.registry import tables
 from fedscan.federated import engine
 from fedscan.federated.local_phase import Diverged
 from fedscan.io import checkpoints, parquet
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.seeds import derive
 from tests import jobs
 from tests.experiments import tiny
@@ -307,7 +307,7 @@ def test_models_of_rounds_are_kept(prepared, tmp_path):
     assert found["none/round=4.safetensors"] == found["none.safetensors"]
     arrays, facts = checkpoints.load(tmp_path / "job/models/none/round=0.safetensors")
     assert facts["round"] == 0
-    shape = Architecture(depth=facts["depth"], attention_layers=(), **job["model"])
+    shape = Architecture(mixers=layout(facts["depth"]), **job["model"])
     start = initialise(shape, derive(0, "initial model"))
     for name, value in start.named_parameters():
         np.testing.assert_array_equal(arrays[name], value.detach().numpy())

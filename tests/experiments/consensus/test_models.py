@@ -12,15 +12,16 @@ from fedscan.experiments.consensus.tables import MODEL_TABLES
 from fedscan.experiments.consensus.variants import ALL_LAYERS
 from fedscan.io import parquet
 from fedscan.measure.consensus import agreement, norms, t_star, window_minima
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.pipeline.model_files import write_base
 from fedscan.seeds import derive, generator
 from tests.experiments.consensus import made
 from tests.experiments.consensus.made import SHAPE, VARIANTS, iterate, tables, variant
 from tests.oracles import depth_iteration as oracle
 
-FULL = Architecture(**SHAPE, attention_heads=1, attention_layers=(), chunk_size=256)
+PLAIN = {name: value for name, value in SHAPE.items() if name != "depth"}
+FULL = Architecture(layout(2), **PLAIN, attention_heads=1, chunk_size=256)
 CURVES = 3 + 2 + 1  # three models' own, two repeated layers count as two
 
 
@@ -226,7 +227,7 @@ def test_a_checkpoint_of_ones_own(tmp_path, done):
 
 
 def test_attention_layers_are_refused(tmp_path):
-    shape = FULL._replace(attention_layers=(1,), attention_heads=2)
+    shape = FULL._replace(mixers=layout(FULL.depth, (1,)), attention_heads=2)
     params = {name: value.detach() for name, value in initialise(shape, 0).named_parameters()}
     write_base(tmp_path / "mixed", shape, params)
     message = r"consensus.models.tiny.checkpoint .*layers \[1\] are attention"

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from fedscan.experiments.merging import tasks as task_data
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.pipeline.model_files import write_base
 from tests import jobs
 
 TASKS = ["trec", "imdb"]
-SHAPE = Architecture(1, 16, 8, 4, 2, 8, 1, 2, (), 257, 8, 32)
+SHAPE = Architecture(layout(1), 16, 8, 4, 2, 8, 1, 2, 257, 8, 32)
 MACHINE = {"precision": "float32", "device": "cpu", "threads": 1}
 TUNING = {
     "epochs": 3, "checkpoint_epochs": [1, 3], "lr": 0.01, "adam_betas": [0.9, 0.999],

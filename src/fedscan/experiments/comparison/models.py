@@ -9,7 +9,7 @@ import torch
 from fedscan.experiments.comparison.tables import IDENTITY, RUNS
 from fedscan.io import checkpoints, parquet
 from fedscan.labels import round_file, value_file
-from fedscan.models.language_model import Architecture
+from fedscan.models.architecture import Architecture, from_facts
 from fedscan.models.pretrained import parameters
 from fedscan.params.algebra import Params
 
@@ -134,9 +134,9 @@ def read(path: Path, dtype: torch.dtype = torch.float32) -> KeptModel:
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     arrays, facts = checkpoints.load(path)
-    if not isinstance(facts, dict) or not {*Architecture._fields, "round"} <= set(facts):
-        raise ValueError(f"{path}: no model of a training run")
-    fields = {name: facts[name] for name in Architecture._fields}
-    shape = Architecture(**fields | {"attention_layers": tuple(fields["attention_layers"])})
+    try:
+        shape, round_index = from_facts(facts), facts["round"]
+    except (KeyError, TypeError):
+        raise ValueError(f"{path}: no model of a training run") from None
     state = {name: torch.from_numpy(array).clone() for name, array in arrays.items()}
-    return KeptModel(shape, parameters(state, shape, dtype, str(path)), facts["round"])
+    return KeptModel(shape, parameters(state, shape, dtype, str(path)), round_index)

@@ -15,9 +15,9 @@ from fedscan.federated.algorithm import Algorithm
 from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.federated.build import build
 from fedscan.federated.problem import Problem
+from fedscan.models.architecture import Architecture
 from fedscan.models.backbones import BACKBONES
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.pipeline.machine import keep_freed_memory, require_device
 from fedscan.problems.language_model import LanguageModelProblem, Schedule
 from fedscan.problems.quadratic import QuadraticProblem
@@ -60,8 +60,8 @@ def measure(
     require_device(training["device"], "training")
     torch.set_num_threads(training["threads"])
     keep_freed_memory()
-    layers = BACKBONES[backbone](depth)
-    shape = Architecture(depth=depth, attention_layers=layers, **model)
+    kinds = BACKBONES[backbone](depth)
+    shape = Architecture(mixers=kinds, **model)
     random = np.random.default_rng(derive(0, "step times"))
     size = (training["eval_batch_size"], sequence_length)
     tokens = random.integers(0, model["vocab_size"], size).astype(np.uint16)

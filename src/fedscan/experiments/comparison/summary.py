@@ -21,8 +21,9 @@ from fedscan.experiments.corpus.grid import partition_path
 from fedscan.experiments.corpus.tables import PARTITION
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
+from fedscan.models.architecture import Architecture
 from fedscan.models.backbones import BACKBONES
-from fedscan.models.language_model import Architecture, parameter_counts
+from fedscan.models.language_model import parameter_counts
 from fedscan.pipeline.figures import save_figure
 from fedscan.pipeline.numbers import write_numbers, write_table
 from fedscan.pipeline.paper import published
@@ -142,7 +143,7 @@ def _sizes(runs: list[grid.Run], model: Mapping[str, Any]) -> dict[tuple[str, in
     shapes = {(r.job.backbone, r.job.depth) for r in runs}
     found = {}
     for backbone, depth in sorted(shapes):
-        layers = BACKBONES[backbone](depth)
-        shape = Architecture(depth=depth, attention_layers=layers, **model)
+        kinds = BACKBONES[backbone](depth)
+        shape = Architecture(mixers=kinds, **model)
         found[backbone, depth] = parameter_counts(shape)
     return found

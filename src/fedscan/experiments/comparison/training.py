@@ -26,9 +26,9 @@ from fedscan.io import checkpoints
 from fedscan.io.digests import arrays_sha256
 from fedscan.io.provenance import config_hash, versions
 from fedscan.labels import round_file, value_file, value_label
+from fedscan.models.architecture import Architecture, to_facts
 from fedscan.models.backbones import BACKBONES
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture
 from fedscan.models.symmetries import permutation_groups
 from fedscan.pipeline import run_state
 from fedscan.pipeline.kept_rows import KeptRows, Rows
@@ -137,8 +137,8 @@ class _Bench:
         # The server's validation set is all clients'.
         self.validation = np.concatenate(validation)
         depth = self.job["depth"]
-        layers = BACKBONES[self.job["backbone"]](depth)
-        self.architecture = Architecture(depth=depth, attention_layers=layers, **model)
+        kinds = BACKBONES[self.job["backbone"]](depth)
+        self.architecture = Architecture(mixers=kinds, **model)
         schedule = {k: self.training[k] for k in Schedule._fields if k in self.training}
         self.schedule = Schedule(local_steps=self.job["local_steps"], **schedule)
 
@@ -224,7 +224,7 @@ def _keep_model(one: _Run, job: Job, state: engine.RunState) -> None:
 
 def _save_model(one: _Run, path: Path, state: engine.RunState) -> None:
     arrays = run_state.to_arrays(state.params)
-    facts = {**one.bench.architecture._asdict(), "round": state.round_index, **one.identity}
+    facts = {**to_facts(one.bench.architecture), "round": state.round_index, **one.identity}
     checkpoints.save(path, arrays, facts)
 
 

@@ -14,9 +14,10 @@ from fedscan.experiments.corpus.sequences import to_matrix
 from fedscan.experiments.corpus.tables import SEQUENCES
 from fedscan.io import parquet
 from fedscan.io.digests import arrays_sha256
+from fedscan.models.architecture import Architecture, layout
 from fedscan.models.depth_iteration import mixer_layers
 from fedscan.models.initialise import initialise
-from fedscan.models.language_model import Architecture, LanguageModel
+from fedscan.models.language_model import LanguageModel
 from fedscan.models.pretrained import empty_model
 from fedscan.params.algebra import Params
 from fedscan.pipeline.errors import under_key
@@ -66,8 +67,9 @@ def load(
     """
     checkpoint = section["checkpoint"]
     if checkpoint == RANDOM:
-        fixed = {"attention_heads": 1, "attention_layers": (), "chunk_size": 256}
-        return new(Architecture(**section["shape"], **fixed), seed)
+        given = dict(section["shape"])
+        mixers = layout(given.pop("depth"))
+        return new(Architecture(mixers, attention_heads=1, chunk_size=256, **given), seed)
     if checkpoint == FEDERATED:
         chosen = best(federated, jobs)
         shape, params, _ = read(chosen.file)

@@ -19,7 +19,7 @@ from fedscan.experiments.merging.tables import SPECIALISTS
 from fedscan.io import parquet
 from fedscan.io.digests import arrays_sha256
 from fedscan.io.provenance import digest, versions
-from fedscan.models.language_model import Architecture
+from fedscan.models.architecture import Architecture
 from fedscan.operators import OPERATORS
 from fedscan.operators.direction import merge
 from fedscan.params.algebra import Params

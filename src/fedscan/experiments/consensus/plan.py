@@ -10,6 +10,7 @@ from fedscan.experiments.consensus.grid import FEDERATED
 from fedscan.experiments.corpus import plan as corpus
 from fedscan.experiments.merging import plan as merging_plan
 from fedscan.io.provenance import code_fingerprint, data_fingerprint
+from fedscan.models.architecture import MAMBA2
 from fedscan.models.backbones import BACKBONES
 from fedscan.pipeline.experiment import Config
 from fedscan.pipeline.keys import only
@@ -64,7 +65,9 @@ def mamba2_jobs(config: Config) -> list[str]:
     """
     jobs = grid.jobs(grid.runs(config["studies"]))
     return [
-        path for path, (run, *_) in jobs.items() if not BACKBONES[run.job.backbone](run.job.depth)
+        path
+        for path, (run, *_) in jobs.items()
+        if set(BACKBONES[run.job.backbone](run.job.depth)) == {MAMBA2}
     ]
 
 

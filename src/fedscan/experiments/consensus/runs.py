@@ -19,8 +19,8 @@ from fedscan.experiments.consensus.variants import ALL_LAYERS, Iteration
 from fedscan.experiments.corpus.grid import partition_path
 from fedscan.io.digests import arrays_sha256
 from fedscan.io.provenance import digest, versions
+from fedscan.models.architecture import Architecture
 from fedscan.models.backbones import BACKBONES
-from fedscan.models.language_model import Architecture
 from fedscan.pipeline.kept_rows import KeptRows
 from fedscan.pipeline.keys import only, without
 from fedscan.pipeline.machine import keep_freed_memory, require_device
@@ -151,8 +151,7 @@ def _run(
 
 
 def _shape(axes: RunJob, model: Mapping[str, Any]) -> Architecture:
-    layers = BACKBONES[axes.backbone](axes.depth)
-    return Architecture(depth=axes.depth, attention_layers=layers, **model)
+    return Architecture(mixers=BACKBONES[axes.backbone](axes.depth), **model)
 
 
 def _path(axes: RunJob) -> str:

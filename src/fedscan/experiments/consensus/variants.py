@@ -11,6 +11,7 @@ from torch import Tensor
 from fedscan.experiments.consensus.following import Followed, follow
 from fedscan.experiments.consensus.starts import alike
 from fedscan.models.analysed_ssm import AnalysedLayer, own_interaction, readout
+from fedscan.models.architecture import Architecture
 from fedscan.models.depth_iteration import (
     Applied,
     Form,
@@ -20,7 +21,6 @@ from fedscan.models.depth_iteration import (
     apply_mixer,
     in_turn,
 )
-from fedscan.models.language_model import Architecture
 from fedscan.models.redraw import redrawn_analysed, redrawn_mixer
 from fedscan.seeds import derive
 

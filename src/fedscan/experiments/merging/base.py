@@ -11,7 +11,7 @@ from fedscan.experiments.merging.tables import MERGING_BASE
 from fedscan.io import parquet
 from fedscan.io.digests import file_sha256
 from fedscan.io.provenance import versions
-from fedscan.models.language_model import Architecture
+from fedscan.models.architecture import Architecture, to_facts
 from fedscan.params.algebra import Params
 from fedscan.pipeline.errors import under_key
 from fedscan.pipeline.model_files import DTYPES, WEIGHTS, from_pretrained, write_base
@@ -64,7 +64,7 @@ def run(job: Job) -> None:
         "vocab_size": rows,
         "sha256": file_sha256(folder / WEIGHTS),
     }
-    provenance = {"architecture": base.shape._asdict(), "versions": versions()}
+    provenance = {"architecture": to_facts(base.shape), "versions": versions()}
     parquet.write(folder / "base.parquet", MERGING_BASE, [facts], provenance)
     report(f"{facts['parameters']:,} parameters")
 
