@@ -57,5 +57,5 @@ def test_the_depth_iteration_is_compared_with_its_products():
     done = subprocess.run([*command, "--repeats", "1"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert sum("ratio" in line for line in lines) == 2
+    assert sum(": ratio" in line for line in lines) == 2
     assert "peak memory" in lines[-1]
