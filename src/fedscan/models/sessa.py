@@ -1,0 +1,165 @@
+"""Sessa's layer: attention whose output passes a feedback loop of attention (Horbatko 2026).
+
+Sections 3.1 and 3.2, with what only the released implementation says: heads of the forward
+attention with an output projection, biases, initial values. The layer is everything behind the
+norm: [a | g] = W_in u, f = attention of GELU(a), s = f + gain * feedback attention of s, out =
+W_out (s * g). The feedback attention is one head of the whole width, without positions.
+"""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fedscan.models.attention import rotate
+from fedscan.models.draws import linear
+from fedscan.models.triangular import feedback
+
+Form = Literal["authors", "paper"]
+# b_gamma of a new layer: gains start near tanh(1) of the largest.
+INITIAL_GAIN_BIAS = 1.0
+
+
+class Sessa(nn.Module):
+    """Gated layer around the mixer: (batch, length, d_model) -> the same shape."""
+
+    def __init__(
+        self,
+        d_model: int,
+        heads: int,
+        form: Form = "authors",
+        gain_max: float = 0.999,
+        loop: bool = True,
+    ) -> None:
+        """Create parameters without values.
+
+        Args:
+            d_model: width D.
+            heads: of the forward attention; they divide D into even widths.
+            form: 'authors': biases in all projections; 'paper': in none of the mixer's.
+            gain_max: largest magnitude of a gain.
+            loop: whether there is the feedback attention; without it s = f.
+
+        Raises:
+            ValueError: if a head's width is not even, or a gain could reach 1.
+        """
+        super().__init__()
+        if d_model % (2 * heads):
+            raise ValueError(f"d_model {d_model} is no multiple of 2 * heads = {2 * heads}")
+        if not 0 < gain_max < 1 and (form, gain_max) != ("paper", 1):
+            raise ValueError(f"gain_max {gain_max} is not in (0, 1); 1 is the paper's form alone")
+        self.heads, self.gain_max, self.loop = heads, gain_max, loop
+        bias = form == "authors"
+        self.in_proj = nn.Linear(d_model, 2 * d_model)
+        self.q_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.k_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.v_proj = nn.Linear(d_model, d_model, bias=bias)
+        # One head needs no mixing of heads.
+        self.forward_proj = nn.Linear(d_model, d_model, bias=False) if heads > 1 else None
+        if loop:
+            self.feedback_proj = nn.Linear(d_model, 2 * d_model, bias=bias)
+            self.gain_proj = nn.Linear(d_model, 1, bias=False)
+            self.gain_bias = nn.Parameter(torch.empty(1))
+        self.out_proj = nn.Linear(d_model, d_model)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Mix along the sequence.
+
+        Args:
+            hidden: normalised, (batch, length, d_model).
+
+        Returns:
+            (batch, length, d_model).
+        """
+        inner, gate = self.in_proj(hidden).chunk(2, dim=-1)
+        s = self.mix(F.gelu(inner))
+        return self.out_proj(s.to(gate.dtype) * gate)
+
+    def mix(self, inner: Tensor) -> Tensor:
+        """Return s of the activated inputs.
+
+        Args:
+            inner: GELU(a), (batch, length, d_model).
+
+        Returns:
+            (batch, length, d_model), float32 or wider with the loop.
+        """
+        f = self.attend(inner)
+        return feedback(self.logits(inner), self.gains(inner), f) if self.loop else f
+
+    def attend(self, inner: Tensor) -> Tensor:
+        """Return f, causal attention with rotary positions.
+
+        Args:
+            inner: (batch, length, d_model).
+
+        Returns:
+            (batch, length, d_model).
+        """
+        shape = (self.heads, -1)
+        q, k, v = (
+            project(inner).unflatten(-1, shape).transpose(1, 2)
+            for project in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        mixed = F.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
+        mixed = mixed.transpose(1, 2).flatten(2)
+        return mixed if self.forward_proj is None else self.forward_proj(mixed)
+
+    def logits(self, inner: Tensor) -> Tensor:
+        """Return the feedback attention's scaled logits.
+
+        Args:
+            inner: (batch, length, d_model).
+
+        Returns:
+            (batch, length, length); those with j >= t are not used.
+        """
+        q, k = self.feedback_proj(inner).chunk(2, dim=-1)
+        return (q @ k.transpose(1, 2)) / math.sqrt(q.shape[-1])
+
+    def gains(self, inner: Tensor) -> Tensor:
+        """Return gamma = gain_max tanh(w . a + b).
+
+        Args:
+            inner: (batch, length, d_model).
+
+        Returns:
+            (batch, length), float32 or wider.
+        """
+        with torch.autocast(inner.device.type, enabled=False):
+            wide = inner.to(self.gain_bias.dtype)
+            return self.gain_max * torch.tanh(self.gain_proj(wide).squeeze(-1) + self.gain_bias)
+
+
+def construct(layer: nn.Module, generator: torch.Generator) -> None:
+    """Draw the released implementation's initial values.
+
+    Args:
+        layer: a ``Sessa``, filled in place: weights and biases uniform, 1/sqrt(fan-in); the gain's
+            bias is ``INITIAL_GAIN_BIAS``.
+        generator: source of randomness.
+    """
+    for module in layer.children():
+        if isinstance(module, nn.Linear):
+            linear(module, generator)
+    if hasattr(layer, "gain_bias"):
+        layer.gain_bias.fill_(INITIAL_GAIN_BIAS)
+
+
+def parameter_count(d_model: int, heads: int, form: Form, loop: bool) -> int:
+    """Count the parameters of a layer, its norm aside.
+
+    Args:
+        d_model: width D.
+        heads: of the forward attention.
+        form: 'authors' or 'paper'.
+        loop: whether there is the feedback attention.
+
+    Returns:
+        9 D^2 + 9 D + 1 for the authors' form with several heads and the loop.
+    """
+    squares = 6 + (heads > 1) + 2 * loop
+    biases = 3 + 3 * (form == "authors") + loop * (1 + 2 * (form == "authors"))
+    return squares * d_model**2 + biases * d_model + loop
