@@ -113,7 +113,9 @@ def test_initial_values():
         if name != "gain_bias":
             bound = 1 / math.sqrt(64)
             assert float(value.detach().abs().max()) <= bound, name
-            assert float(value.detach().std()) == pytest.approx(bound / math.sqrt(3), rel=0.35), name
+            assert float(value.detach().std()) == pytest.approx(bound / math.sqrt(3), rel=0.35), (
+                name
+            )
     assert torch.equal(built(width=64, heads=4).q_proj.weight, layer.q_proj.weight)
     # Gains start near 0.999 tanh 1.
     gains = layer.gains(0 * tokens(width=64))
