@@ -42,8 +42,9 @@ def results(form, parts, seed=9):
 @pytest.fixture(params=["whole", "blocked"])
 def form(request, monkeypatch):
     if request.param == "blocked":
-        monkeypatch.setattr(triangular, "BLOCKED_FROM", 1)
         monkeypatch.setattr(triangular, "BLOCK", 32)
+    else:
+        monkeypatch.setattr(triangular, "BLOCK", 1000)
     return feedback
 
 
