@@ -17,7 +17,7 @@ from fedscan.experiments.consensus.drawing import (
     look,
     rows_of_panels,
 )
-from fedscan.experiments.consensus.numbers import Found, Model
+from fedscan.experiments.consensus.numbers import Found, Model, ends
 from fedscan.experiments.consensus.paper import CURVES, Published, variants_of
 from fedscan.experiments.consensus.study_figures import (
     against_perplexity,
@@ -249,7 +249,8 @@ def gate_strength(found: Found) -> Figure:
     for axis, (measure, label) in zip(axes, MEASURES.items(), strict=True):
         for index, (name, model) in enumerate(found.models.items()):
             points = sorted(
-                (variant["gate"], _ends(model, key, measure)) for key, variant in alike.items()
+                (variant["gate"], ends(model, key)[measure].to_numpy())
+                for key, variant in alike.items()
             )
             shares = [share for share, _ in points]
             means = [values.mean() for _, values in points]
@@ -297,7 +298,7 @@ def by_position(found: Found) -> Figure:
         found: what was measured.
 
     Returns:
-        Two panels per model: median and quartiles over draws, of variants that are not repeated.
+        Two panels per model: median T* and mean share over draws, of variants not repeated.
     """
     names = [name for name, variant in found.variants.items() if variant["weights"] != "repeat"]
     made, axes = rows_of_panels(len(found.models), 2)
@@ -341,13 +342,6 @@ def _minima(model: Model, variant: str, column: str) -> pd.Series:
     rows = model.minima
     rows = rows[(rows["variant"] == variant) & (rows["quantity"] == "q_token")]
     return rows[rows["status"] == "completed"].sort_values(["layer", "draw"])[column]
-
-
-def _ends(model: Model, variant: str, measure: str) -> np.ndarray:
-    rows = _rows_of(model, variant)
-    last = int(model.facts["depth"])
-    rows = rows[rows["depth"] > last - max(1, round(0.1 * last))]
-    return rows.groupby("draw")[measure].mean().to_numpy()
 
 
 def _band(axis: Axes, rows: pd.DataFrame, measure: str, index: int, label: str) -> None:

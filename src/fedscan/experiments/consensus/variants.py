@@ -89,7 +89,7 @@ def iterations(
         model_depth: layers of the model.
 
     Returns:
-        In the order of the configuration; of a repeated variant one per layer.
+        In the order of ``variants``; of a repeated variant one per layer.
 
     Raises:
         ValueError: if a layer is repeated that the model does not have.
