@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedscan.models.sessa import INITIAL_GAIN_BIAS, Sessa, construct, parameter_count
+from fedscan.models.sequence_shape import sessa_parameters
+from fedscan.models.sessa import INITIAL_GAIN_BIAS, Sessa, construct
 
 FORMS = [("authors", 1), ("authors", 2), ("paper", 1), ("paper", 2)]
 
@@ -103,7 +104,7 @@ def test_a_layer_by_hand(form, heads, loop):
 def test_parameters_are_counted(width, heads, form, loop, count):
     layer = Sessa(width, heads, form, loop=loop)
     assert sum(p.numel() for p in layer.parameters()) == count
-    assert parameter_count(width, heads, form, loop) == count
+    assert sessa_parameters(width, heads, form, loop=loop) == count
 
 
 def test_initial_values():
@@ -172,3 +173,45 @@ def test_what_cannot_be_is_refused(arguments, words):
 
 def test_the_papers_form_may_have_gains_up_to_one():
     assert Sessa(16, 1, "paper", 1).gain_max == 1
+
+
+@pytest.mark.parametrize(
+    "switched",
+    [{"selective_gain": False}, {"selective_routing": False}, {"feedback_rotary": True}],
+    ids=str,
+)
+def test_a_removed_mechanism_is_counted_and_trained(switched):
+    layer = built(**switched)
+    counted = {k: v for k, v in switched.items() if k != "feedback_rotary"}
+    count = sum(p.numel() for p in layer.parameters())
+    assert count == sessa_parameters(16, 2, "authors", **counted)
+    layer(tokens()).square().sum().backward()
+    for name, value in layer.named_parameters():
+        assert value.grad.abs().max() > 0, name
+
+
+def test_one_gain_is_that_of_no_input():
+    layer, plain = built(selective_gain=False), built()
+    gains = layer.gains(tokens())
+    assert gains.shape == (2, 9)
+    torch.testing.assert_close(gains, plain.gains(0 * tokens()))
+
+
+def test_uniform_routing_averages_what_came_before():
+    layer, inner = built(selective_routing=False), tokens()
+    s, f, gains = layer.mix(inner), layer.attend(inner), layer.gains(inner)
+    for t in range(1, 9):
+        wanted = f[:, t] + gains[:, t, None] * s[:, :t].mean(1)
+        torch.testing.assert_close(s[:, t], wanted)
+
+
+def test_rotary_feedback_sees_positions():
+    layer, inner = built(feedback_rotary=True), tokens(length=6).mean(1, keepdim=True)
+    same = inner.expand(-1, 6, -1)
+    # Equal tokens: without positions every row is uniform.
+    plain = built().logits(same)
+    torch.testing.assert_close(plain, plain[:, :1, :1].expand_as(plain))
+    turned = layer.logits(same)
+    assert (turned[:, 3, 0] - turned[:, 3, 2]).abs().max() > 1e-3
+    # Only distances count.
+    torch.testing.assert_close(turned[:, 4, 2], turned[:, 3, 1], rtol=1e-5, atol=1e-6)

@@ -3,6 +3,8 @@ from fedscan.experiments.comparison import plan as comparison
 
 RUNS = grid.runs(CONFIG["studies"])
 JOBS = grid.jobs(RUNS)
+# What reads models of runs depends on their kinds of layers, and on no other's code.
+MIXER_CHOICES = grid.mixer_choices(CONFIG["studies"])
 JOB_PATTERN = grid.path_pattern()
 
 
@@ -37,7 +39,7 @@ rule federated:
         key=lambda w: stage_key(
             STAGES["federated"],
             comparison.federated(CONFIG, JOBS[JOB_PATTERN.format(**w)]),
-            comparison.federated_choices(w.algorithm),
+            comparison.federated_choices(JOBS[JOB_PATTERN.format(**w)]),
         ),
     message:
         "Training {wildcards.algorithm}: setting {wildcards.setting}, beta {wildcards.beta}, depth {wildcards.depth}, E {wildcards.local_steps}, seed {wildcards.seed}"

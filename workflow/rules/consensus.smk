@@ -37,6 +37,7 @@ rule consensus_model:
         key=lambda w: stage_key(
             STAGES["consensus_model"],
             consensus.consensus_model(CONFIG, w.consensus_model),
+            MIXER_CHOICES,
         ),
     message:
         "Layers of {wildcards.consensus_model} over depth"
@@ -62,7 +63,9 @@ rule consensus_runs:
         gpu=CONSENSUS_GPU,
     params:
         key=lambda w: stage_key(
-            STAGES["consensus_runs"], consensus.consensus_runs(CONFIG)
+            STAGES["consensus_runs"],
+            consensus.consensus_runs(CONFIG),
+            MIXER_CHOICES,
         ),
     message:
         "Federated models over depth"
@@ -88,7 +91,9 @@ rule consensus_merging:
         gpu=CONSENSUS_GPU,
     params:
         key=lambda w: stage_key(
-            STAGES["consensus_merging"], consensus.consensus_merging(CONFIG)
+            STAGES["consensus_merging"],
+            consensus.consensus_merging(CONFIG),
+            MIXER_CHOICES,
         ),
     message:
         "Merged models over depth"

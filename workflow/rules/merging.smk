@@ -66,7 +66,9 @@ rule merging_base:
         runtime=60,
     params:
         key=lambda w: stage_key(
-            STAGES["merging_base"], merging.merging_base(CONFIG, w.base, list(JOBS))
+            STAGES["merging_base"],
+            merging.merging_base(CONFIG, w.base, list(JOBS)),
+            MIXER_CHOICES,
         ),
     message:
         "The base {wildcards.base}, from which specialists start"
@@ -96,6 +98,7 @@ rule specialists:
         key=lambda w: stage_key(
             STAGES["specialists"],
             merging.specialists(CONFIG, w.base, w.task, int(w.merging_seed)),
+            MIXER_CHOICES,
         ),
     message:
         "Fine-tuning {wildcards.base} on {wildcards.task}, seed {wildcards.merging_seed}"
@@ -128,7 +131,9 @@ rule specialist_accuracy:
         gpu=1 if MERGING["device"] == "cuda" else 0,
     params:
         key=lambda w: stage_key(
-            STAGES["specialist_accuracy"], merging.specialist_accuracy(CONFIG, w.base)
+            STAGES["specialist_accuracy"],
+            merging.specialist_accuracy(CONFIG, w.base),
+            MIXER_CHOICES,
         ),
     message:
         "Evaluating {wildcards.base} and its specialists on every task"
@@ -162,7 +167,9 @@ rule merges:
         gpu=1 if MERGING["device"] == "cuda" else 0,
     params:
         key=lambda w: stage_key(
-            STAGES["merges"], merging.merges(CONFIG, w.base, int(w.merging_seed))
+            STAGES["merges"],
+            merging.merges(CONFIG, w.base, int(w.merging_seed)),
+            MIXER_CHOICES,
         ),
     message:
         "Merging the specialists of {wildcards.base}, seed {wildcards.merging_seed}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from fedscan.analysis.aligned_text import numbers_text
 from fedscan.analysis.numbers import numbers_table
+from fedscan.experiments.comparison import grid
 from fedscan.experiments.consensus import plan
 from fedscan.experiments.registry import STAGES
 from fedscan.io import atomic
@@ -70,7 +71,9 @@ def iterate(config: Mapping[str, Any], folder: Path, report: Log) -> str:
         A summary.
     """
     stage = STAGES[RULE]
-    settings = {**plan.consensus_model(config, NAME), "code": code_fingerprint(stage.module)}
+    choices = grid.mixer_choices(config["studies"])
+    code = code_fingerprint(stage.module, choices=choices)
+    settings = {**plan.consensus_model(config, NAME), "code": code}
     with on_device(stage.device, config, report):
         scratch = folder / "unfinished"
         work = Job(settings, {}, folder, folder, scratch, report, stop_if_asked)

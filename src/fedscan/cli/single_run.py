@@ -48,7 +48,7 @@ def _prepare_and_train(config: Mapping[str, Any], run: Run, folder: Path, report
     job = run.job
     domains = sorted(config["partition"]["settings"][job.setting])
     axes = PartitionAxes(job.setting, job.beta, job.clients)
-    choices = plan.federated_choices(job.algorithm)
+    choices = plan.federated_choices([run])
     code = code_fingerprint(STAGES["federated"].module, choices=choices)
     for rule, settings, inputs, name in (
         ("tokens", corpus.tokens(config, domains), {}, "tokens"),

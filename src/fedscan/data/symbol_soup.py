@@ -65,11 +65,13 @@ class Soup(NamedTuple):
         tokens: up to and including <label>, (length) int64.
         label: left style * right styles + right style.
         blocks: the letters of the first and the second block.
+        left_first: whether the left style's block comes first.
     """
 
     tokens: np.ndarray
     label: int
     blocks: tuple[np.ndarray, np.ndarray]
+    left_first: bool
 
 
 @functools.cache
@@ -165,7 +167,8 @@ def soup(
         block(styles("left", lefts)[left], of_left, stream),
         block(styles("right", rights)[right], main - of_left, stream),
     ]
-    if stream.random() < 0.5:
+    left_first = not stream.random() < 0.5
+    if not left_first:
         blocks.reverse()
     n0 = int(stream.integers(1, noise - 1))
     n1 = int(stream.integers(1, noise - n0))
@@ -174,7 +177,7 @@ def soup(
         [[BOS], parts[0], [SEP1], blocks[0], [SEP2], parts[1], [SEP1], blocks[1], [SEP2],
          parts[2], [SEP, LABEL]]
     )  # fmt: skip
-    return Soup(tokens, label, (blocks[0], blocks[1]))
+    return Soup(tokens, label, (blocks[0], blocks[1]), left_first)
 
 
 def log_likelihoods(letters: np.ndarray, given: Sequence[Style]) -> np.ndarray:

@@ -7,6 +7,7 @@ from fedscan.experiments.comparison.experiment import COMPARISON
 from fedscan.experiments.consensus.experiment import CONSENSUS
 from fedscan.experiments.corpus.experiment import CORPUS
 from fedscan.experiments.merging.experiment import MERGING
+from fedscan.experiments.sessa.experiment import SESSA
 from fedscan.experiments.students.experiment import STUDENTS
 from fedscan.experiments.teachers.experiment import TEACHERS
 from fedscan.io.tables import Table
@@ -22,6 +23,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     STUDENTS,
     MERGING,
     CONSENSUS,
+    SESSA,
 )
 
 # Two stages belong to no experiment.

@@ -19,6 +19,8 @@ SOURCE_ROOT = Path(__file__).resolve().parents[2]
 RECORDED_PACKAGES = ("fedscan", "numpy", "pandas", "pyarrow", "torch", "tiktoken", "wonderwords")
 # Name of a literal that is no code: a label, a colour, an expectation.
 DECLARATION = "ABOUT"
+# Registry package -> the member, or members, in use.
+Choices = Mapping[str, str | Sequence[str]]
 
 
 def canonical_json(value: Any) -> str:
@@ -78,16 +80,16 @@ def is_about(node: ast.stmt) -> bool:
     )
 
 
-def code_fingerprint(*entries: str, choices: Mapping[str, str] | None = None) -> str:
+def code_fingerprint(*entries: str, choices: Choices | None = None) -> str:
     """Hash the syntax trees of all fedscan modules that ``entries`` import, directly or not.
 
     Comments, formatting, docstrings and ``ABOUT`` (see ``fedscan.declared``) do not count. A
     registry package (a literal dict over its modules) would make every member depend on every
-    other; ``choices`` names the one member used.
+    other; ``choices`` names the members used.
 
     Args:
         entries: dotted module names, e.g. ``"fedscan.experiments.comparison.training"``.
-        choices: registry package -> the member whose code counts.
+        choices: registry package -> the member, or members, whose code counts.
 
     Returns:
         16 hexadecimal digits, the same in every version of Python.
@@ -95,16 +97,20 @@ def code_fingerprint(*entries: str, choices: Mapping[str, str] | None = None) ->
     Raises:
         ValueError: if an entry or a choice is not a module of this package.
     """
-    return _fingerprint(entries, tuple(sorted((choices or {}).items())))
+    members = {
+        registry: (found,) if isinstance(found, str) else tuple(sorted(found))
+        for registry, found in (choices or {}).items()
+    }
+    return _fingerprint(entries, tuple(sorted(members.items())))
 
 
 @functools.cache  # the Snakefile asks once per job
-def _fingerprint(entries: tuple[str, ...], choices: tuple[tuple[str, str], ...]) -> str:
+def _fingerprint(entries: tuple[str, ...], choices: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
     chosen = dict(choices)
     seen: set[str] = set()
     todo = list(entries)
-    for registry, member in chosen.items():
-        todo.append(f"{registry}.{member}")
+    for registry, members in chosen.items():
+        todo += [f"{registry}.{member}" for member in members]
     while todo:
         module = todo.pop()
         if module in seen or module in chosen:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 MAMBA2, ATTENTION = "mamba2", "attention"
+SESSA, SESSA_NO_FEEDBACK = "sessa", "sessa_no_feedback"
 
 
 class Architecture(NamedTuple):
@@ -41,12 +42,13 @@ class Architecture(NamedTuple):
         return -(-self.vocab_size // self.pad_vocab_size_multiple) * self.pad_vocab_size_multiple
 
 
-def layout(depth: int, attention: Iterable[int] = ()) -> tuple[str, ...]:
-    """Return the kinds of a model of Mamba2 and attention.
+def layout(depth: int, attention: Iterable[int] = (), kind: str = ATTENTION) -> tuple[str, ...]:
+    """Return the kinds of a model of Mamba2 and attention, or another kind in its place.
 
     Args:
         depth: number of layers.
         attention: which of them are attention, from 0.
+        kind: what these are.
 
     Returns:
         A kind per layer.
@@ -57,7 +59,7 @@ def layout(depth: int, attention: Iterable[int] = ()) -> tuple[str, ...]:
     chosen = set(attention)
     if outside := sorted(chosen - set(range(depth))):
         raise ValueError(f"layer {outside[0]} is attention, and layers are 0 to {depth - 1}")
-    return tuple(ATTENTION if layer in chosen else MAMBA2 for layer in range(depth))
+    return tuple(kind if layer in chosen else MAMBA2 for layer in range(depth))
 
 
 def to_facts(shape: Architecture) -> dict[str, Any]:

@@ -1,19 +1,22 @@
 """Reorderings of a Mamba2 layer's features that leave its function unchanged."""
 
-from fedscan.models.architecture import Architecture
-from fedscan.params.permutation import PermutationGroup, Slot
+from typing import NamedTuple
 
-# Kind of reordering -> its groups.
-Groups = dict[str, tuple[PermutationGroup, ...]]
-KINDS = ("state", "heads")
+from fedscan.params.permutation import Groups, PermutationGroup, Slot
 
 
-def no_groups(_shape: Architecture, _layer: int) -> Groups:
-    """Return nothing: no reordering of the layer is known, or used."""
-    return {}
+class _Sizes(NamedTuple):
+    prefix: str
+    layer: int
+    inner: int
+    state: int
+    headdim: int
+    ngroups: int
 
 
-def mamba2_groups(shape: Architecture, layer: int) -> Groups:
+def mamba2_groups(
+    prefix: str, layer: int, d_inner: int, d_state: int, headdim: int, ngroups: int
+) -> Groups:
     """Return the permutation groups of one Mamba2 layer.
 
     ``state``: the state features of B and C, per layer and group of heads. The state is summed
@@ -21,42 +24,44 @@ def mamba2_groups(shape: Architecture, layer: int) -> Groups:
     nothing. ``heads``: the heads of a group, with everything indexed by head.
 
     Args:
-        shape: architecture.
-        layer: from 0.
+        prefix: how the names of the layer's tensors begin.
+        layer: from 0, for labels.
+        d_inner: inner width.
+        d_state: state size per head.
+        headdim: channels per head.
+        ngroups: groups of heads.
 
     Returns:
         Kind -> a group per group of heads.
     """
-    groups = range(shape.ngroups)
+    sizes = _Sizes(prefix, layer, d_inner, d_state, headdim, ngroups)
     return {
-        "state": tuple(_state(shape, layer, group) for group in groups),
-        "heads": tuple(_heads(shape, layer, group) for group in groups),
+        "state": tuple(_state(sizes, group) for group in range(ngroups)),
+        "heads": tuple(_heads(sizes, group) for group in range(ngroups)),
     }
 
 
-def _state(shape: Architecture, layer: int, group: int) -> PermutationGroup:
+def _state(sizes: _Sizes, group: int) -> PermutationGroup:
     """Rows of in_proj are [z | x | B | C | dt], channels of conv1d are [x | B | C]."""
-    inner, state = shape.expand * shape.d_model, shape.d_state
-    prefix = f"backbone.layers.{layer}.mixer."
+    prefix, inner, state = sizes.prefix, sizes.inner, sizes.state
     slots = []
-    for block in (group, shape.ngroups + group):
+    for block in (group, sizes.ngroups + group):
         channel = inner + block * state
         slots += [
             Slot(f"{prefix}in_proj.weight", 0, inner + channel, 1),
             Slot(f"{prefix}conv1d.weight", 0, channel, 1),
             Slot(f"{prefix}conv1d.bias", 0, channel, 1),
         ]
-    return PermutationGroup(f"layer {layer} state features {group}", state, tuple(slots))
+    return PermutationGroup(f"layer {sizes.layer} state features {group}", state, tuple(slots))
 
 
-def _heads(shape: Architecture, layer: int, group: int) -> PermutationGroup:
-    inner, width = shape.expand * shape.d_model, shape.headdim
+def _heads(sizes: _Sizes, group: int) -> PermutationGroup:
+    prefix, inner, width = sizes.prefix, sizes.inner, sizes.headdim
     heads = inner // width
-    size = heads // shape.ngroups
+    size = heads // sizes.ngroups
     first = group * size
     channel = first * width
-    prefix = f"backbone.layers.{layer}.mixer."
-    dt = 2 * inner + 2 * shape.ngroups * shape.d_state + first
+    dt = 2 * inner + 2 * sizes.ngroups * sizes.state + first
     slots = (
         Slot(f"{prefix}in_proj.weight", 0, channel, width),
         Slot(f"{prefix}in_proj.weight", 0, inner + channel, width),
@@ -69,4 +74,4 @@ def _heads(shape: Architecture, layer: int, group: int) -> PermutationGroup:
         Slot(f"{prefix}norm.weight", 0, channel, width),
         Slot(f"{prefix}out_proj.weight", 1, channel, width),
     )
-    return PermutationGroup(f"layer {layer} heads {group}", size, slots)
+    return PermutationGroup(f"layer {sizes.layer} heads {group}", size, slots)

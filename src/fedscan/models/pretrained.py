@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedscan.models.architecture import Architecture, layout
+from fedscan.models.architecture import ATTENTION, MAMBA2, Architecture, layout
 from fedscan.models.language_model import LanguageModel
+from fedscan.models.mixers import MIXERS
 from fedscan.models.names import EMBEDDING, HF_EMBEDDING, from_mamba_ssm
 from fedscan.params.algebra import Params
 
@@ -26,6 +27,8 @@ FIXED_LAYER = {
     "dt_limit": [0.0, float("inf")], "bias": False, "conv_bias": True,
 }  # fmt: skip
 FIXED_MODEL = {"d_intermediate": 0, "rms_norm": True, "tie_embeddings": True}
+# Key of the list of kinds where there are others than mamba_ssm's.
+KINDS = "fedscan_mixers"
 FIXED_ATTENTION = {
     "causal": True, "qkv_proj_bias": True, "out_proj_bias": True, "d_conv": 0, "num_heads_kv": None,
 }  # fmt: skip
@@ -84,6 +87,15 @@ def _layout(depth: Any, attention: Any, source: str) -> tuple[str, ...]:
         raise ValueError(f"{source}: {error}") from None
 
 
+def _kinds(found: Any, plain: tuple[str, ...], source: str) -> tuple[str, ...]:
+    """Return the list of kinds that fedscan wrote beside mamba_ssm's keys."""
+    if not isinstance(found, list) or len(found) != len(plain) or set(found) - set(MIXERS):
+        raise ValueError(
+            f"{source}: {KINDS} is {found!r}; expected {len(plain)} of {', '.join(MIXERS)}"
+        )
+    return tuple(found)
+
+
 def description(shape: Architecture) -> dict[str, Any]:
     """Return mamba_ssm's config.json of an architecture.
 
@@ -94,6 +106,8 @@ def description(shape: Architecture) -> dict[str, Any]:
         Content from which ``architecture`` gives ``shape`` again.
     """
     attention = list(shape.attention_layers)
+    # mamba_ssm knows two kinds; of others fedscan keeps the list.
+    others = set(shape.mixers) - {MAMBA2, ATTENTION}
     width = {"num_heads": shape.attention_heads}
     width["head_dim"] = width["rotary_emb_dim"] = shape.d_model // shape.attention_heads
     return {
@@ -103,7 +117,8 @@ def description(shape: Architecture) -> dict[str, Any]:
         "vocab_size": shape.vocab_size,
         "ssm_cfg": {"layer": "Mamba2", **{name: getattr(shape, name) for name in LAYER_DEFAULTS}},
         "attn_layer_idx": attention,
-        "attn_cfg": FIXED_ATTENTION | width if attention else {},
+        "attn_cfg": FIXED_ATTENTION | width if attention or others else {},
+        **({KINDS: list(shape.mixers)} if others else {}),
         "rms_norm": True,
         "residual_in_fp32": True,
         "fused_add_norm": True,
@@ -194,14 +209,17 @@ def _from_mamba_ssm(found: Mapping[str, Any], source: str) -> Architecture:
     _require(layer, FIXED_LAYER, source, "ssm_cfg.")
     _require(found, FIXED_MODEL, source, "")
     attention = tuple(found.get("attn_layer_idx") or ())
-    if attention:
+    mixers = _layout(found["n_layer"], attention, source)
+    if KINDS in found:
+        mixers = _kinds(found[KINDS], mixers, source)
+    if set(mixers) != {MAMBA2}:
         width = found["d_model"] // found["attn_cfg"]["num_heads"]
         fixed = FIXED_ATTENTION | {"head_dim": width, "rotary_emb_dim": width}
         _require(found["attn_cfg"], fixed, source, "attn_cfg.")
     return Architecture(
-        mixers=_layout(found["n_layer"], attention, source),
+        mixers=mixers,
         d_model=found["d_model"],
-        attention_heads=found["attn_cfg"]["num_heads"] if attention else 1,
+        attention_heads=1 if set(mixers) == {MAMBA2} else found["attn_cfg"]["num_heads"],
         vocab_size=found["vocab_size"],
         pad_vocab_size_multiple=found.get("pad_vocab_size_multiple", 8),
         **{name: layer.get(name, default) for name, default in LAYER_DEFAULTS.items()},

@@ -7,17 +7,16 @@ W_out (s * g). The feedback attention is one head of the whole width, without po
 """
 
 import math
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedscan.models.attention import rotate
-from fedscan.models.draws import linear
+from fedscan.models.draws import linear, reset_projections
+from fedscan.models.sequence_shape import Form
 from fedscan.models.triangular import feedback
 
-Form = Literal["authors", "paper"]
 # b_gamma of a new layer: gains start near tanh(1) of the largest.
 INITIAL_GAIN_BIAS = 1.0
 
@@ -32,6 +31,9 @@ class Sessa(nn.Module):
         form: Form = "authors",
         gain_max: float = 0.999,
         loop: bool = True,
+        selective_gain: bool = True,
+        selective_routing: bool = True,
+        feedback_rotary: bool = False,
     ) -> None:
         """Create parameters without values.
 
@@ -41,6 +43,9 @@ class Sessa(nn.Module):
             form: 'authors': biases in all projections; 'paper': in none of the mixer's.
             gain_max: largest magnitude of a gain.
             loop: whether there is the feedback attention; without it s = f.
+            selective_gain: whether a gain depends on its token, or is one number.
+            selective_routing: whether the feedback attention has queries and keys, or is uniform.
+            feedback_rotary: whether these have rotary positions.
 
         Raises:
             ValueError: if a head's width is not even, or a gain could reach 1.
@@ -51,6 +56,8 @@ class Sessa(nn.Module):
         if not 0 < gain_max < 1 and (form, gain_max) != ("paper", 1):
             raise ValueError(f"gain_max {gain_max} is not in (0, 1); 1 is the paper's form alone")
         self.heads, self.gain_max, self.loop = heads, gain_max, loop
+        self.selective_gain, self.selective_routing = selective_gain, selective_routing
+        self.feedback_rotary = feedback_rotary
         bias = form == "authors"
         self.in_proj = nn.Linear(d_model, 2 * d_model)
         self.q_proj = nn.Linear(d_model, d_model, bias=bias)
@@ -59,8 +66,10 @@ class Sessa(nn.Module):
         # One head needs no mixing of heads.
         self.forward_proj = nn.Linear(d_model, d_model, bias=False) if heads > 1 else None
         if loop:
-            self.feedback_proj = nn.Linear(d_model, 2 * d_model, bias=bias)
-            self.gain_proj = nn.Linear(d_model, 1, bias=False)
+            if selective_routing:
+                self.feedback_proj = nn.Linear(d_model, 2 * d_model, bias=bias)
+            if selective_gain:
+                self.gain_proj = nn.Linear(d_model, 1, bias=False)
             self.gain_bias = nn.Parameter(torch.empty(1))
         self.out_proj = nn.Linear(d_model, d_model)
 
@@ -116,7 +125,12 @@ class Sessa(nn.Module):
         Returns:
             (batch, length, length); those with j >= t are not used.
         """
+        if not self.selective_routing:
+            batch, length, _ = inner.shape
+            return inner.new_zeros(batch, length, length)
         q, k = self.feedback_proj(inner).chunk(2, dim=-1)
+        if self.feedback_rotary:
+            q, k = (rotate(part.unsqueeze(1)).squeeze(1) for part in (q, k))
         return (q @ k.transpose(1, 2)) / math.sqrt(q.shape[-1])
 
     def gains(self, inner: Tensor) -> Tensor:
@@ -129,6 +143,8 @@ class Sessa(nn.Module):
             (batch, length), float32 or wider.
         """
         with torch.autocast(inner.device.type, enabled=False):
+            if not self.selective_gain:
+                return (self.gain_max * torch.tanh(self.gain_bias)).expand(inner.shape[:2])
             wide = inner.to(self.gain_bias.dtype)
             return self.gain_max * torch.tanh(self.gain_proj(wide).squeeze(-1) + self.gain_bias)
 
@@ -148,18 +164,12 @@ def construct(layer: nn.Module, generator: torch.Generator) -> None:
         layer.gain_bias.fill_(INITIAL_GAIN_BIAS)
 
 
-def parameter_count(d_model: int, heads: int, form: Form, loop: bool) -> int:
-    """Count the parameters of a layer, its norm aside.
+def reset(layer: nn.Module, depth: int, generator: torch.Generator) -> None:
+    """Redraw what a whole language model redraws: as for the other mixers, see ``draws``.
 
     Args:
-        d_model: width D.
-        heads: of the forward attention.
-        form: 'authors' or 'paper'.
-        loop: whether there is the feedback attention.
-
-    Returns:
-        9 D^2 + 9 D + 1 for the authors' form with several heads and the loop.
+        layer: a ``Sessa``, changed in place.
+        depth: layers of the model.
+        generator: source of randomness.
     """
-    squares = 6 + (heads > 1) + 2 * loop
-    biases = 3 + 3 * (form == "authors") + loop * (1 + 2 * (form == "authors"))
-    return squares * d_model**2 + biases * d_model + loop
+    reset_projections(layer, depth, generator)

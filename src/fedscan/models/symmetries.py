@@ -1,8 +1,11 @@
 """Reorderings of a language model's features that leave its function unchanged."""
 
 from fedscan.models.architecture import Architecture
-from fedscan.models.mamba2_symmetries import KINDS, Groups
 from fedscan.models.mixers import MIXERS
+from fedscan.params.permutation import Groups
+
+# What FedAlign asks for.
+KINDS = ("state", "heads")
 
 
 def permutation_groups(shape: Architecture) -> Groups:

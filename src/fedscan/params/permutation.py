@@ -29,6 +29,10 @@ class PermutationGroup(NamedTuple):
     slots: tuple[Slot, ...]
 
 
+# Kind of reordering -> its groups.
+Groups = dict[str, tuple[PermutationGroup, ...]]
+
+
 def features(params: Mapping[str, Tensor], group: PermutationGroup) -> Tensor:
     """Return the group's features as rows, in float64.
 

@@ -3,19 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedscan.io.provenance import canonical_json, code_fingerprint
+from fedscan.io.provenance import Choices, canonical_json, code_fingerprint
 from fedscan.pipeline.stage import Stage
 
 
-def stage_key(
-    stage: Stage, settings: Mapping[str, Any], choices: Mapping[str, str] | None = None
-) -> str:
+def stage_key(stage: Stage, settings: Mapping[str, Any], choices: Choices | None = None) -> str:
     """Return what a rule tracks: its settings and the fingerprint of its code.
 
     Args:
         stage: of the rule.
         settings: the keys it uses and their values.
-        choices: registry package -> the member in use, see ``code_fingerprint``.
+        choices: registry package -> the members in use, see ``code_fingerprint``.
 
     Returns:
         Canonical JSON with the settings and ``code``.

@@ -18,7 +18,7 @@ def checks(settings: Mapping[str, Any], results: Path) -> Iterator[Check]:
 
     Args:
         settings: ``studies``, sections ``training`` and ``model``, ``training_code`` (fingerprint
-            per algorithm), ``rerun_on_code_change``: if false, rows of older code are listed, not
+            per algorithm and kinds of layers), ``rerun_on_code_change``: if false, rows of older code are listed, not
             refused.
         results: folder of all results.
 
@@ -44,7 +44,7 @@ def checks(settings: Mapping[str, Any], results: Path) -> Iterator[Check]:
         agree = all(counted[value] == len(numbers.get(value, [])) for value in counted)
         yield Check("recorded rounds are there", path, agree, f"{counted}")
         yield _configuration(path, members, table, settings)
-        code = settings["training_code"][members[0].job.algorithm]
+        code = settings["training_code"][members[0].job.algorithm][grid.kinds_name(members)]
         old = sorted(set(table["value"][table["code_hash"] != code]))
         detail = f"values of other code: {', '.join(old) or 'none'}"
         yield present_code(path, len(old), detail, settings["rerun_on_code_change"])

@@ -21,7 +21,8 @@ from fedscan.config.types import (
     Share,
     Threads,
 )
-from fedscan.models.backbones import BACKBONES
+from fedscan.models.architecture import ATTENTION, MAMBA2
+from fedscan.models.backbones import BACKBONES, UNIFORM
 
 Backbone = Literal[tuple(BACKBONES)]  # type: ignore[valid-type]
 VOCABULARY = {"bytes": 257, "gpt2": 50257}
@@ -36,7 +37,7 @@ class Model(Section):
     expand: Count = Field(description="inner width as a multiple of d_model")
     headdim: Count = Field(description="channels per head")
     ngroups: Count = Field(description="groups of heads that share B and C")
-    attention_heads: Count = Field(description="heads of an attention mixer (hybrid backbones)")
+    attention_heads: Count = Field(description="heads of an attention or Sessa mixer")
     vocab_size: Count = Field(description="rows of the embedding before padding")
     pad_vocab_size_multiple: Count = Field(description="the vocabulary is padded to a multiple")
     chunk_size: Count = Field(description="chunk length of the state-space dual algorithm, tokens")
@@ -195,6 +196,11 @@ def _study(config: Any, name: str) -> Iterator[Problem]:
             message = f"its values are missing: add {'.'.join(where)}.hyperparameters.{algorithm}"
             yield (*where, "algorithms", index), algorithm, message
     for index, depth in enumerate(study.depths):
-        if depth % 4 and set(study.backbones) != {"mamba2"}:
-            message = "backbones with attention place it by quarters; use a multiple of 4"
+        if depth % 4 and set(study.backbones) - UNIFORM:
+            message = "hybrid backbones place layers by quarters; use a multiple of 4"
             yield (*where, "depths", index), depth, message
+    if config.training.kernels == "mamba_ssm":
+        for index, backbone in enumerate(study.backbones):
+            if set(BACKBONES[backbone](4)) - {MAMBA2, ATTENTION}:
+                message = "mamba_ssm has no kernels for Sessa's layer; training.kernels: torch has"
+                yield (*where, "backbones", index), backbone, message

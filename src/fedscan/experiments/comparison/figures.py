@@ -11,15 +11,15 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from fedscan.analysis.style import CHANGE_MAP, LOOKS, NAMES, nothing_to_show, panel, token_word
 from fedscan.experiments.comparison.curves import validation_curves
 from fedscan.experiments.comparison.selection import BASELINE, CONFIGURATION
-from fedscan.models.architecture import ATTENTION
+from fedscan.models.architecture import MAMBA2
 from fedscan.models.backbones import BACKBONES
 
 # Numbers are written into the cells of a heat map up to this many rows.
 WRITTEN = 24
 # Inches of a figure with a line per algorithm.
 SIZE = (6.4, 4.6)
-# Backbones by rising number of attention layers, counted at a depth that all shares divide.
-SSM_SHARE_ORDER = sorted(BACKBONES, key=lambda name: BACKBONES[name](16).count(ATTENTION))
+# Backbones by falling number of Mamba2 layers, counted at a depth that all shares divide.
+SSM_SHARE_ORDER = sorted(BACKBONES, key=lambda name: -BACKBONES[name](16).count(MAMBA2))
 
 
 def change_heat_map(comparison: pd.DataFrame) -> Figure:

@@ -10,6 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedscan.labels import axis_label, combinations
+from fedscan.models.architecture import ATTENTION, MAMBA2
+from fedscan.models.backbones import BACKBONES
+
+# Registry of layers' kinds, for fingerprints of code.
+MIXERS = "fedscan.models.mixers"
 
 
 class Job(NamedTuple):
@@ -132,3 +137,37 @@ def labels(all_runs: Sequence[Run]) -> dict[str, list[str]]:
         field: sorted({axis_label(getattr(job, field)) for job in distinct})
         for _, field in PATH_KEYS
     }
+
+
+def kinds(all_runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return the kinds of layers that runs have.
+
+    Args:
+        all_runs: runs of the configuration.
+
+    Returns:
+        Keys of ``models.mixers.MIXERS``, sorted.
+    """
+    shapes = {(run.job.backbone, run.job.depth) for run in all_runs}
+    return tuple(sorted({kind for name, depth in shapes for kind in BACKBONES[name](depth)}))
+
+
+def kinds_name(all_runs: Sequence[Run]) -> str:
+    """Return the kinds of layers that runs have, as one word.
+
+    Args:
+        all_runs: runs of the configuration.
+    """
+    return "+".join(kinds(all_runs))
+
+
+def mixer_choices(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, Sequence[str]]:
+    """Return which kinds of layers count in the fingerprint of a stage that reads models.
+
+    Args:
+        studies: as in ``config.studies``.
+
+    Returns:
+        Registry package -> the kinds of the configuration's runs, and of public checkpoints.
+    """
+    return {MIXERS: sorted({MAMBA2, ATTENTION, *kinds(runs(studies))})}

@@ -39,16 +39,19 @@ def federated(config: Config, runs: Sequence[grid.Run]) -> dict[str, Any]:
     }
 
 
-def federated_choices(algorithm: str) -> dict[str, str]:
-    """Return which algorithm counts in the fingerprint of a training job.
+def federated_choices(runs: Sequence[grid.Run]) -> dict[str, str | Sequence[str]]:
+    """Return which algorithm and kinds of layers count in the fingerprint of a training job.
 
     Args:
-        algorithm: registry name.
+        runs: its runs, one per value.
 
     Returns:
-        Registry package -> member.
+        Registry package -> members.
     """
-    return {"fedscan.federated.algorithms": algorithm}
+    return {
+        "fedscan.federated.algorithms": runs[0].job.algorithm,
+        grid.MIXERS: grid.kinds(runs),
+    }
 
 
 def missing_tables(jobs: Mapping[str, object]) -> list[str]:
@@ -194,12 +197,19 @@ def checked(config: Config) -> Mapping[str, Any]:
     Returns:
         Sections, and the fingerprint of each algorithm's training.
     """
-    algorithms = sorted({run.job.algorithm for run in grid.runs(config["studies"])})
+    # Jobs of an algorithm and of the same kinds of layers are made by the same code.
+    makers: dict[str, dict[str, Any]] = {}
+    for members in grid.jobs(grid.runs(config["studies"])).values():
+        own = makers.setdefault(members[0].job.algorithm, {})
+        own.setdefault(grid.kinds_name(members), federated_choices(members))
     return {
         **only(config, "studies", "training", "model"),
         "rerun_on_code_change": config["workflow"]["rerun_on_code_change"],
         "training_code": {
-            name: code_fingerprint(f"{ROOM}.training", choices=federated_choices(name))
-            for name in algorithms
+            algorithm: {
+                kinds: code_fingerprint(f"{ROOM}.training", choices=choices)
+                for kinds, choices in sorted(own.items())
+            }
+            for algorithm, own in sorted(makers.items())
         },
     }

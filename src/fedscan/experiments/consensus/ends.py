@@ -8,11 +8,23 @@ import numpy as np
 from fedscan.experiments.consensus.following import Followed
 from fedscan.experiments.consensus.variants import Iteration, Subject, followed
 from fedscan.measure.consensus import t_star, window_minima
+from fedscan.models.architecture import MAMBA2, Architecture
 
+UNMEASURABLE = "have neither gate nor interaction term"
 UNMEASURED = (
     "lambda1", "participation", "mean_cosine", "initial_lambda1", "t_star_largest",
     "without_t_star",
 )  # fmt: skip
+
+
+def unmeasurable(shape: Architecture) -> str | None:
+    """Return why a model's layers are not iterated, None if they are.
+
+    Args:
+        shape: architecture.
+    """
+    others = sorted({kind for kind in shape.mixers if kind != MAMBA2})
+    return f"{' and '.join(others)} layers {UNMEASURABLE}" if others else None
 
 
 def end_rows(

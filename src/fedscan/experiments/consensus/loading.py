@@ -14,7 +14,7 @@ from fedscan.experiments.corpus.sequences import to_matrix
 from fedscan.experiments.corpus.tables import SEQUENCES
 from fedscan.io import parquet
 from fedscan.io.digests import arrays_sha256
-from fedscan.models.architecture import Architecture, layout
+from fedscan.models.architecture import MAMBA2, Architecture, layout
 from fedscan.models.depth_iteration import mixer_layers
 from fedscan.models.initialise import initialise
 from fedscan.models.language_model import LanguageModel
@@ -86,10 +86,12 @@ def load(
             shape, params, _ = read(Path(checkpoint).expanduser())
         else:
             shape, params = from_pretrained(checkpoint, "float32")
-        if shape.attention_layers:
+        others = [layer for layer, kind in enumerate(shape.mixers) if kind != MAMBA2]
+        if others:
+            kinds = " and ".join(sorted({shape.mixers[layer] for layer in others}))
             raise ValueError(
-                f"{checkpoint}: layers {list(shape.attention_layers)} are attention, which has"
-                " neither gate nor interaction term; expected Mamba2 layers alone"
+                f"{checkpoint}: layers {others} are {kinds}, which has neither gate nor interaction"
+                " term; expected Mamba2 layers alone"
             )
     return Loaded(shape, with_params(shape, params), Path(checkpoint).name, digest(params))
 

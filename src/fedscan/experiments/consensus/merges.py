@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from fedscan.experiments.consensus import loading
-from fedscan.experiments.consensus.ends import end_rows, unmeasured
+from fedscan.experiments.consensus.ends import end_rows, unmeasurable, unmeasured
 from fedscan.experiments.consensus.run_tables import MERGES, SUBJECT_UNIT
 from fedscan.experiments.consensus.starts import text_ids, uniform_ids
 from fedscan.experiments.consensus.variants import ALL_LAYERS, Iteration
@@ -38,7 +38,6 @@ CHOSEN = {
 }
 # Merged without proximal term: all operators are there.
 MU = 0.0
-ATTENTION = "attention layers have neither gate nor interaction term"
 
 
 class Member(NamedTuple):
@@ -107,8 +106,8 @@ def _measure(
         job.report(f"{unit[0]}, {unit[1]}: already in the table")
         return
     applied = sorted({shape.depth, settings["depth"]})
-    if shape.attention_layers:
-        rows = unmeasured(applied, "skipped", ATTENTION)
+    if reason := unmeasurable(shape):
+        rows = unmeasured(applied, "skipped", reason)
     elif params is None:
         rows = unmeasured(applied, "failed", str(member.failure))
     else:

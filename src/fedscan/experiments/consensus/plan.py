@@ -340,7 +340,8 @@ def checked(config: Config) -> Mapping[str, Any]:
         What was asked for, and the fingerprint per stage.
     """
     section = config["consensus"]
-    stages = {"models": "models", "runs": "runs", "merging": "merges", "theory": "theory_study"}
+    stages = {"models": "models", "runs": "runs", "merging": "merges"}
+    choices = grid.mixer_choices(config["studies"])
     runs = section["runs"]
     return {
         "models": list(models(config)),
@@ -351,6 +352,10 @@ def checked(config: Config) -> Mapping[str, Any]:
         "rounds": [] if runs is None else [r for r in runs["rounds"] if r],
         "run_variants": [] if runs is None else runs["variants"],
         "merging": section["merging"] is not None,
-        "codes": {name: code_fingerprint(f"{ROOM}.{module}") for name, module in stages.items()},
+        "codes": {
+            name: code_fingerprint(f"{ROOM}.{module}", choices=choices)
+            for name, module in stages.items()
+        }
+        | {"theory": code_fingerprint(f"{ROOM}.theory_study")},
         "rerun_on_code_change": config["workflow"]["rerun_on_code_change"],
     }

@@ -11,7 +11,7 @@ from fedscan.experiments.comparison.grid import Job as RunJob
 from fedscan.experiments.comparison.models import file, read, rows
 from fedscan.experiments.comparison.tables import last_round
 from fedscan.experiments.consensus import loading
-from fedscan.experiments.consensus.ends import end_rows, unmeasured
+from fedscan.experiments.consensus.ends import end_rows, unmeasurable, unmeasured
 from fedscan.experiments.consensus.grid import ROUND_LAST
 from fedscan.experiments.consensus.run_tables import RUNS, SUBJECT_UNIT
 from fedscan.experiments.consensus.starts import text_ids, uniform_ids
@@ -27,7 +27,6 @@ from fedscan.pipeline.machine import keep_freed_memory, require_device
 from fedscan.pipeline.stage import Job
 
 SHARED = ("seed", "tokens", "draws", "depth", "source", "precision", "device", "threads")
-ATTENTION = "attention layers have neither gate nor interaction term"
 
 
 class Run(NamedTuple):
@@ -113,7 +112,7 @@ def _models(settings: Mapping[str, Any], federated: Path) -> Iterator[Run]:
             "kind": "initial", "backbone": backbone, "depth": depth, "seed": seed, "round": 0,
             **nothing,
         }  # fmt: skip
-        yield Run(facts, shape, None, ATTENTION if shape.attention_layers else None, _path(axes))
+        yield Run(facts, shape, None, unmeasurable(shape), _path(axes))
     for entry in settings["jobs"]:
         axes, folder = RunJob(**entry["axes"]), federated / entry["path"]
         found = rows(folder)
@@ -142,7 +141,7 @@ def _run(
         "round": at,
         "val_ppl_last10": None if failed else row["val_ppl_last10"],
     }
-    failure = ATTENTION if shape.attention_layers else None
+    failure = unmeasurable(shape)
     if failed and (wanted == ROUND_LAST or at > last_round(row)):
         failure = f"training failed in round {row['failed_round']}: {row['failure']}"
     number = None if wanted == ROUND_LAST else int(wanted)
@@ -183,7 +182,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     applied = sorted({one.shape.depth, settings["depth"]})
     if loaded is None:
-        status = "skipped" if one.failure == ATTENTION else "failed"
+        status = "skipped" if one.failure == unmeasurable(one.shape) else "failed"
         return unmeasured(applied, status, str(one.failure))
     draws, tokens = range(settings["draws"]), settings["tokens"]
     seed = settings["seed"]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedscan.data.tasks.definition import definitions
+from fedscan.experiments.comparison import grid as runs_grid
 from fedscan.experiments.merging import grid
 from fedscan.io.provenance import code_fingerprint, data_fingerprint
 from fedscan.pipeline.experiment import Config
@@ -286,6 +287,11 @@ def checked(config: Config) -> Mapping[str, Any]:
         "bases": list(bases(config)),
         **only(merging, "tasks", "seeds", "operators"),
         **only(merging["fine_tuning"], "mus", "checkpoint_epochs"),
-        "codes": {name: code_fingerprint(f"{ROOM}.{name}") for name in ("specialists", "merges")},
+        "codes": {
+            name: code_fingerprint(
+                f"{ROOM}.{name}", choices=runs_grid.mixer_choices(config["studies"])
+            )
+            for name in ("specialists", "merges")
+        },
         "rerun_on_code_change": config["workflow"]["rerun_on_code_change"],
     }

@@ -1,4 +1,4 @@
-"""Kinds of mixers: kind -> what a language model needs to know of it. A new kind is an entry."""
+"""What a language model needs to know of one kind of mixer."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -6,10 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from fedscan.models import attention, mamba2
-from fedscan.models.architecture import ATTENTION, MAMBA2, Architecture
-from fedscan.models.draws import reset_projections
-from fedscan.models.mamba2_symmetries import Groups, mamba2_groups, no_groups
+from fedscan.models.architecture import Architecture
+from fedscan.params.permutation import Groups
 
 
 class Mixer(NamedTuple):
@@ -30,7 +28,10 @@ class Mixer(NamedTuple):
     continues: bool
 
 
-MIXERS: dict[str, Mixer] = {
-    MAMBA2: Mixer(mamba2.make, mamba2.construct, reset_projections, mamba2_groups, True),
-    ATTENTION: Mixer(attention.make, attention.construct, reset_projections, no_groups, False),
-}
+def prefix(layer: int) -> str:
+    """Return how the names of a layer's tensors begin in a language model.
+
+    Args:
+        layer: from 0.
+    """
+    return f"backbone.layers.{layer}.mixer."

@@ -1,0 +1,1 @@
+"""Attention inside a feedback loop: Sessa compared, diagnosed, and trained federatedly."""
