@@ -188,9 +188,14 @@ def _adamw(
 
 
 def _require_finite(losses: Tensor, norms: Tensor, params: Params, done: int) -> None:
-    for what, values in (("non-finite loss", losses), ("non-finite gradient", norms)):
+    bad = []
+    for order, (what, values) in enumerate((("loss", losses), ("gradient", norms))):
         steps = (~torch.isfinite(values)).nonzero()
         if len(steps):
-            raise Diverged(what, done + int(steps[0]) + 1)
+            bad.append((int(steps[0]) + 1, order, what))
+    if bad:
+        # The earliest step is the cause; within a step the loss comes before its gradient.
+        step, _, what = min(bad)
+        raise Diverged(f"non-finite {what}", done + step)
     if not all_finite(params):
         raise Diverged("non-finite parameters", done + len(losses))

@@ -12,11 +12,24 @@ from fedscan.data.stories.story import Story
 
 HEROES = ("Mina", "Tom", "Ava", "Leo", "Nora", "Finn", "Ida", "Sam", "Lily", "Oskar")
 ADJECTIVES = ("small", "old", "red", "kind", "quiet", "brave", "tired", "happy")
+# Companions, places, things.
 THEMES = {
-    "farm": (("goat", "hen", "horse", "duck"), ("barn", "field", "hill"), ("bell", "hat", "basket")),
-    "sea": (("crab", "seal", "gull", "whale"), ("beach", "harbour", "cave"), ("net", "shell", "oar")),
-    "town": (("cat", "dog", "pigeon", "mouse"), ("market", "bridge", "square"), ("key", "kite", "lamp")),
-}  # fmt: skip
+    "farm": (
+        ("goat", "hen", "horse", "duck"),
+        ("barn", "field", "hill"),
+        ("bell", "hat", "basket"),
+    ),
+    "sea": (
+        ("crab", "seal", "gull", "whale"),
+        ("beach", "harbour", "cave"),
+        ("net", "shell", "oar"),
+    ),
+    "town": (
+        ("cat", "dog", "pigeon", "mouse"),
+        ("market", "bridge", "square"),
+        ("key", "kite", "lamp"),
+    ),
+}
 MIDDLES = (
     "They looked {where} the {place}, but the {thing} was not there.",
     'The {friend} said, "Maybe the {thing} is {where} the {place}."',

@@ -18,8 +18,8 @@ def checks(settings: Mapping[str, Any], results: Path) -> Iterator[Check]:
 
     Args:
         settings: ``studies``, sections ``training`` and ``model``, ``training_code`` (fingerprint
-            per algorithm and kinds of layers), ``rerun_on_code_change``: if false, rows of older code are listed, not
-            refused.
+            per algorithm and kinds of layers), ``rerun_on_code_change``: if false, rows of older
+            code are listed, not refused.
         results: folder of all results.
 
     Yields:

@@ -118,10 +118,10 @@ class Stories(Sizes):
     source: Literal["synthetic", "local", "huggingface"] = Field(
         description="where stories come from; 'synthetic' are made up"
     )
-    tokenizer: Literal["bytes", "wordpiece"] = Field(
-        description="'wordpiece' is trained on the training split, lower-cased"
+    tokenizer: Literal["bytes", "bpe"] = Field(
+        description="'bpe': byte-level pairs, trained on the training split"
     )
-    vocab_size: Annotated[int, Ge(16), Le(65535)] = Field(description="of a trained tokenizer")
+    vocab_size: Annotated[int, Ge(258), Le(65535)] = Field(description="of a trained tokenizer")
     sequence_length: TWO = Field(description="tokens per sequence")
     local: LocalStories | None = Field(description="files of source 'local'")
     huggingface: HubStories

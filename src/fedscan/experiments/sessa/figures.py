@@ -40,7 +40,7 @@ def figures(found: Found) -> dict[str, Callable[[], Figure]]:
         "gains": lambda: gains(found),
         "hops": lambda: hops(found),
         "federated": lambda: federated(found),
-        "decay_theory": lambda: decay_theory(found.claims),
+        "decay_theory": lambda: decay_theory(found.gains),
         "retrieval": lambda: retrieval_profiles(found.retrieval),
     }
 

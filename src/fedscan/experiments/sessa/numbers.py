@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,7 @@ class Found(NamedTuple):
         retrieval: ``sessa_retrieval``.
         baselines: task -> name -> accuracy without learning.
         tokenizers: task -> name of its ids.
-        sections: task -> its section.
+        gains: of the random instances.
     """
 
     runs: pd.DataFrame
@@ -48,7 +48,7 @@ class Found(NamedTuple):
     retrieval: pd.DataFrame
     baselines: Mapping[str, Mapping[str, float]]
     tokenizers: Mapping[str, str]
-    sections: Mapping[str, Mapping[str, Any]]
+    gains: list[float]
 
 
 def chosen(runs: pd.DataFrame) -> pd.DataFrame:

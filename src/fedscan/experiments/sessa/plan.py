@@ -296,6 +296,7 @@ def checked(config: Config) -> Mapping[str, Any]:
             for name in names
         },
         "seeds": section["training"]["seeds"],
+        "retrieval": section["theory"]["retrieval"],
         "federated": federated,
         "federated_units": {
             a: [list(unit) for unit, _ in grid.federated_units(federated, a)] for a in algorithms

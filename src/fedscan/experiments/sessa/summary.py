@@ -66,7 +66,7 @@ def _found(job: Job) -> Found:
         retrieval=parquet.read_frame(root / "theory/sessa_retrieval.parquet", RETRIEVAL),
         baselines={task: rules for task, (_, rules) in known.items()},
         tokenizers={task: vocabulary.name for task, (vocabulary, _) in known.items()},
-        sections=tasks,
+        gains=settings["theory"]["gains"],
     )
 
 

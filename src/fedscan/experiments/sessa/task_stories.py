@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedscan.data.stories import STORY_SOURCES
-from fedscan.data.stories.sequences import StoryTokens, byte_tokens, cut, wordpiece_tokens
+from fedscan.data.stories.sequences import StoryTokens, bpe_tokens, byte_tokens, cut
 from fedscan.experiments.sessa.example import Example, Split, Task, Vocabulary
 
 # Stories a trained tokenizer learns from at most.
@@ -68,7 +68,7 @@ def _tokens(section: Mapping[str, Any], seed: int) -> StoryTokens:
         return byte_tokens()
     most = SYNTHETIC_STORIES if section["source"] == "synthetic" else TOKENIZER_STORIES
     texts = (s.text for s in itertools.islice(_stories(section, seed, "train"), most))
-    return wordpiece_tokens(texts, section["vocab_size"])
+    return bpe_tokens(texts, section["vocab_size"])
 
 
 def _bytes(tokens: StoryTokens, ids: np.ndarray) -> int:

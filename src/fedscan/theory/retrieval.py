@@ -1,0 +1,110 @@
+"""Flexible selective retrieval with fixed routing: kernels, scores and margins.
+
+Horbatko, "Sessa: Selective State Space Attention", section 4.2.8 and appendix K. NumPy in float64.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+
+class Margins(NamedTuple):
+    """Scores of a retrieval at lags 1 .. H.
+
+    Attributes:
+        score: of the source, (H).
+        competitors: sum over other earlier sources of |score|, (H).
+    """
+
+    score: np.ndarray
+    competitors: np.ndarray
+
+    @property
+    def margin(self) -> np.ndarray:
+        """Score less competitors, (H)."""
+        return np.asarray(self.score - self.competitors)
+
+
+def macro_kernel(beta: float, length: int) -> np.ndarray:
+    """Return M = I + Theta U diag(m) of one macro-layer (K).
+
+    Theta is the kernel of uniform routing with gain 1 - beta, U averages over all positions up to
+    one's own, and m_j = (j + 1)^(1 - beta).
+
+    Args:
+        beta: decay exponent in (0, 1).
+        length: tokens.
+
+    Returns:
+        (length, length), lower triangular.
+    """
+    t = np.arange(length)
+    average = np.tril(np.ones((length, length))) / (t + 1)[:, None]
+    loop = np.zeros((length, length))
+    loop[1:] = np.tril(np.ones((length, length)), -1)[1:] * (1 - beta) / t[1:, None]
+    sources = average * (t + 1.0) ** (1 - beta)
+    spread = solve_triangular(np.eye(length) - loop, sources, lower=True, unit_diagonal=True)
+    return np.asarray(np.eye(length) + spread)
+
+
+def gates(source: int, horizon: int, leak: float) -> np.ndarray:
+    """Return sigma: 1 at the source, leak / (horizon + 1) elsewhere.
+
+    Args:
+        source: tau*.
+        horizon: largest lag H.
+        leak: c0.
+
+    Returns:
+        (source + horizon + 1).
+    """
+    found = np.full(source + horizon + 1, leak / (horizon + 1))
+    found[source] = 1.0
+    return found
+
+
+def margins(kernel: np.ndarray, source: int) -> Margins:
+    """Return scores of a source and of what competes with it.
+
+    Args:
+        kernel: of the whole stack, (length, length).
+        source: tau*.
+
+    Returns:
+        Lags 1 .. length - source - 1.
+    """
+    rows = kernel[source + 1 :]
+    score = rows[:, source]
+    earlier = np.tril(np.abs(kernel), -1)[source + 1 :].sum(axis=1)
+    return Margins(score, earlier - np.abs(score))
+
+
+def selective_kernel(
+    beta: float, layers: int, source: int, horizon: int, leak: float
+) -> np.ndarray:
+    """Return M^k diag(sigma).
+
+    Args:
+        beta: decay exponent in (0, 1).
+        layers: macro-layers k.
+        source: tau*.
+        horizon: largest lag H.
+        leak: c0.
+
+    Returns:
+        (source + horizon + 1) squared.
+    """
+    macro = macro_kernel(beta, source + horizon + 1)
+    powers = np.linalg.matrix_power(macro, layers)
+    return np.asarray(powers * gates(source, horizon, leak))
+
+
+def profile_exponent(beta: float, layers: int) -> float:
+    """Return nu_k(beta) = k (1 - beta) - 1 of Theorem 12: decaying, frozen (0) or growing.
+
+    Args:
+        beta: decay exponent in (0, 1).
+        layers: macro-layers k.
+    """
+    return layers * (1 - beta) - 1
