@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedscan.measure.decay import ZERO, fit
+from fedscan.measure.decay import RISING, ZERO, fit
 
 LAGS = np.arange(1, 301)
 
@@ -53,6 +53,12 @@ def test_nothing_left_is_zero():
     values = np.where(LAGS < 10, 1.0, 0.0)[None].repeat(3, 0)
     assert fit(LAGS, values, np.random.default_rng(0)).law == ZERO
     assert fit(LAGS[:9], noisy(1 / LAGS[:9]), np.random.default_rng(0)).law == ZERO
+
+
+def test_what_grows_is_no_decay():
+    found = fit(LAGS, noisy(np.exp(0.01 * LAGS)), np.random.default_rng(0))
+    assert found.law == RISING
+    assert found.rate == pytest.approx(-0.01, abs=1e-3)
 
 
 def test_lags_below_the_first_do_not_count():

@@ -9,7 +9,7 @@ import numpy as np
 FIRST_LAG = 8
 RESAMPLES = 500
 ENOUGH = 10
-ZERO = "zero"
+ZERO, RISING = "zero", "rising"
 
 
 class Law(NamedTuple):
@@ -36,7 +36,7 @@ class Decay(NamedTuple):
     """What was fitted; None where too few values are above zero.
 
     Attributes:
-        law: of the smallest AIC, or 'zero'.
+        law: of the smallest AIC; 'rising' if that one falls with no lag, 'zero' if little is left.
         beta: exponent of the power law.
         beta_low: lower end of its 95% interval over sequences; None below ten sequences.
         beta_high: upper end.
@@ -70,8 +70,10 @@ def fit(lags: np.ndarray, profiles: np.ndarray, stream: np.random.Generator) -> 
     found = {name: _least_squares(law, x, logs.mean(axis=0)) for name, law in LAWS.items()}
     aic = {name: value for name, (_, value) in found.items()}
     low, high = _interval(x, logs, stream)
+    best = min(aic, key=lambda name: aic[name])
+    falls = LAWS[best].x is None or found[best][0] > 0
     return Decay(
-        min(aic, key=lambda name: aic[name]),
+        best if falls else RISING,
         found["power"][0],
         low,
         high,

@@ -31,7 +31,7 @@ def checks(settings: Mapping[str, Any], results: Path) -> Iterator[Check]:
 
     Args:
         settings: ``mixers``, ``tasks`` (name -> ``section``, ``units``, ``steps``), ``seeds``,
-            ``federated`` (section or null), ``federated_units`` and ``federated_codes`` (per
+            ``diagnosed`` (tasks), ``federated`` (section or null), ``federated_units`` and ``federated_codes`` (per
             algorithm), ``codes`` (fingerprint per stage) and ``rerun_on_code_change``.
         results: folder of all results.
 
@@ -44,7 +44,8 @@ def checks(settings: Mapping[str, Any], results: Path) -> Iterator[Check]:
         for mixer in settings["mixers"]:
             path = f"task={task}/mixer={mixer}"
             yield from _training(root / "training" / path, f"training/{path}", asked, settings)
-            yield from _diagnosed(root / "diagnostics" / path, f"diagnostics/{path}", settings)
+            if task in settings["diagnosed"]:
+                yield from _diagnosed(root / "diagnostics" / path, f"diagnostics/{path}", settings)
     if settings["federated"] is not None:
         yield from _federated(root, settings)
     yield from theory_checks(settings, results)

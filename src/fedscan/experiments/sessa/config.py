@@ -207,6 +207,7 @@ class Federated(Section):
 class Diagnostics(Section):
     """What is measured on initial, trained and constructed models."""
 
+    tasks: Grid[TaskName] = Field(description="tasks whose models are looked at")
     sequences: TWO = Field(description="test sequences; intervals resample them")
     lags: Annotated[int, Ge(16)] = Field(description="longest lag that is looked at, tokens")
 
@@ -267,6 +268,10 @@ def rules(config: Any) -> Iterator[Problem]:
         yield ("sessa", "tasks", "stories", "source"), stories.source, message
     if sessa.federated is not None:
         yield from _federated(sessa)
+    for index, name in enumerate(sessa.diagnostics.tasks):
+        if getattr(sessa.tasks, name) is None:
+            place = ("sessa", "diagnostics", "tasks", index)
+            yield place, name, f"sessa.tasks.{name} is null"
     for index, (beta, _) in enumerate(sessa.theory.retrieval):
         if beta >= 1:
             place = ("sessa", "theory", "retrieval", index)

@@ -9,7 +9,7 @@ from fedscan.experiments.sessa import grid
 from fedscan.experiments.sessa.tables import DIAGNOSTIC_TABLES, FEDERATED_TABLES, TRAINING_TABLES
 from fedscan.io.provenance import code_fingerprint, data_fingerprint
 from fedscan.pipeline.experiment import Config
-from fedscan.pipeline.keys import only
+from fedscan.pipeline.keys import only, without
 
 ROOM = "fedscan.experiments.sessa"
 # Of section ``training``: what federated runs share with central ones.
@@ -108,7 +108,7 @@ def sessa_diagnostics(config: Config, task: str, mixer: str) -> dict[str, Any]:
         "shape": list(grid.shape(sessa, task, mixer, width)),
         "lrs": sessa["training"]["lrs"],
         "seeds": sessa["training"]["seeds"],
-        **sessa["diagnostics"],
+        **without(sessa["diagnostics"], "tasks"),
         **only(sessa["training"], "eval_batch_size", *MACHINE),
         **_rerun(config),
     }
@@ -205,6 +205,7 @@ def sessa(config: Config) -> dict[str, Any]:
         "tasks": {name: section["tasks"][name] for name in names},
         "models": section["models"],
         **only(section, "training", "federated", "theory"),
+        "diagnosed": section["diagnostics"]["tasks"],
         # Data that no fingerprint of code covers.
         "published": data_fingerprint(f"{ROOM}.published"),
         "declared": shown(),
@@ -233,7 +234,11 @@ def files(config: Config) -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, tuple[str, ...]]] = {
         "sessa_data": {f"{root}/data/task={task}": ("sessa_examples",) for task in names},
         "sessa_training": {f"{root}/training/{p}": _names(TRAINING_TABLES) for p in pairs},
-        "sessa_diagnostics": {f"{root}/diagnostics/{p}": _names(DIAGNOSTIC_TABLES) for p in pairs},
+        "sessa_diagnostics": {
+            f"{root}/diagnostics/task={task}/mixer={mixer}": _names(DIAGNOSTIC_TABLES)
+            for task in section["diagnostics"]["tasks"]
+            for mixer in mixers
+        },
         "sessa_federated": {f"{root}/federated/{job}": _names(FEDERATED_TABLES) for job in jobs},
         "sessa_theory": {f"{root}/theory": ("sessa_claims", "sessa_retrieval")},
         "sessa": {f"{root}/tables": ("numbers",)},
@@ -296,6 +301,7 @@ def checked(config: Config) -> Mapping[str, Any]:
             for name in names
         },
         "seeds": section["training"]["seeds"],
+        "diagnosed": section["diagnostics"]["tasks"],
         "retrieval": section["theory"]["retrieval"],
         "federated": federated,
         "federated_units": {

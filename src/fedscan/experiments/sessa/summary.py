@@ -30,7 +30,8 @@ def run(job: Job) -> None:
     """Write the numbers beside the published ones, the summary and the figures.
 
     Args:
-        job: settings: ``mixers``, ``tasks`` (name -> section) and the sections ``models``,
+        job: settings: ``mixers``, ``tasks`` (name -> section), ``diagnosed`` (tasks) and the
+            sections ``models``,
             ``training``, ``federated`` (or null) and ``theory``. Its folder receives numbers
             (Parquet, CSV, text), summary.txt and the figures.
     """
@@ -49,16 +50,19 @@ def run(job: Job) -> None:
 def _found(job: Job) -> Found:
     settings, root = job.settings, job.results / "sessa"
     tasks, mixers, federated = settings["tasks"], settings["mixers"], settings["federated"]
-    pairs = {
-        f"task={task}/mixer={mixer}": {"task": task, "mixer": mixer}
-        for task in tasks
-        for mixer in mixers
-    }
+    pairs, diagnosed = (
+        {
+            f"task={task}/mixer={mixer}": {"task": task, "mixer": mixer}
+            for task in names
+            for mixer in mixers
+        }
+        for names in (tasks, settings["diagnosed"])
+    )
     known = {task: read_vocabulary(root / f"data/task={task}") for task in tasks}
     return Found(
         *(_collected(root / "training", pairs, one) for one in tables.TRAINING_TABLES),
         *(
-            _collected(root / "diagnostics", pairs, one)
+            _collected(root / "diagnostics", diagnosed, one)
             for one in (tables.JACOBIANS, tables.DECAY, tables.REGIME, tables.DIAGNOSED)
         ),
         *_federated(root / "federated", federated),

@@ -146,7 +146,7 @@ DECAY = Table(
         KIND,
         Column("head", INT, "-", "head of attention or of Mamba2; -1 for none"),
         Column(
-            "decay_class", TEXT, "-", "the law with the smallest AIC; 'zero' if nothing is left"
+            "decay_class", TEXT, "-", "law of the smallest AIC; 'rising' if it falls not, 'zero'"
         ),
         Column("beta", FLOAT, "-", "exponent of the power law, least squares on logs", True),
         Column("beta_low", FLOAT, "-", "lower end of its 95% interval over sequences", True),
