@@ -7,6 +7,8 @@ W_out (s * g). The feedback attention is one head of the whole width, without po
 """
 
 import math
+from collections.abc import Callable
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +17,10 @@ from torch import Tensor, nn
 from fedscan.models.attention import rotate
 from fedscan.models.draws import linear, reset_projections
 from fedscan.models.sequence_shape import Form
-from fedscan.models.triangular import feedback
+from fedscan.models.streaming_feedback import streaming_feedback
+from fedscan.models.triangular import BLOCK, feedback
 
+Kernels = Literal["torch", "triton"]
 # b_gamma of a new layer: gains start near tanh(1) of the largest.
 INITIAL_GAIN_BIAS = 1.0
 
@@ -34,6 +38,7 @@ class Sessa(nn.Module):
         selective_gain: bool = True,
         selective_routing: bool = True,
         feedback_rotary: bool = False,
+        kernels: Kernels = "torch",
     ) -> None:
         """Create parameters without values.
 
@@ -46,6 +51,7 @@ class Sessa(nn.Module):
             selective_gain: whether a gain depends on its token, or is one number.
             selective_routing: whether the feedback attention has queries and keys, or is uniform.
             feedback_rotary: whether these have rotary positions.
+            kernels: who solves the loop: 'torch', or 'triton' on a GPU.
 
         Raises:
             ValueError: if a head's width is not even, or a gain could reach 1.
@@ -57,7 +63,7 @@ class Sessa(nn.Module):
             raise ValueError(f"gain_max {gain_max} is not in (0, 1); 1 is the paper's form alone")
         self.heads, self.gain_max, self.loop = heads, gain_max, loop
         self.selective_gain, self.selective_routing = selective_gain, selective_routing
-        self.feedback_rotary = feedback_rotary
+        self.feedback_rotary, self.kernels = feedback_rotary, kernels
         bias = form == "authors"
         self.in_proj = nn.Linear(d_model, 2 * d_model)
         self.q_proj = nn.Linear(d_model, d_model, bias=bias)
@@ -96,7 +102,7 @@ class Sessa(nn.Module):
             (batch, length, d_model), float32 or wider with the loop.
         """
         f = self.attend(inner)
-        return feedback(self.logits(inner), self.gains(inner), f) if self.loop else f
+        return SOLVERS[self.kernels](self, inner, f) if self.loop else f
 
     def attend(self, inner: Tensor) -> Tensor:
         """Return f, causal attention with rotary positions.
@@ -125,13 +131,25 @@ class Sessa(nn.Module):
         Returns:
             (batch, length, length); those with j >= t are not used.
         """
+        q, k = self.routes(inner)
+        return (q @ k.transpose(1, 2)) / math.sqrt(q.shape[-1])
+
+    def routes(self, inner: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the feedback attention's queries and keys, not scaled.
+
+        Args:
+            inner: (batch, length, d_model).
+
+        Returns:
+            Two of (batch, length, key width); zeros of width 1 for uniform routing.
+        """
         if not self.selective_routing:
-            batch, length, _ = inner.shape
-            return inner.new_zeros(batch, length, length)
+            zeros = inner.new_zeros(*inner.shape[:2], 1)
+            return zeros, zeros
         q, k = self.feedback_proj(inner).chunk(2, dim=-1)
         if self.feedback_rotary:
             q, k = (rotate(part.unsqueeze(1)).squeeze(1) for part in (q, k))
-        return (q @ k.transpose(1, 2)) / math.sqrt(q.shape[-1])
+        return q, k
 
     def gains(self, inner: Tensor) -> Tensor:
         """Return gamma = gain_max tanh(w . a + b).
@@ -147,6 +165,29 @@ class Sessa(nn.Module):
                 return (self.gain_max * torch.tanh(self.gain_bias)).expand(inner.shape[:2])
             wide = inner.to(self.gain_bias.dtype)
             return self.gain_max * torch.tanh(self.gain_proj(wide).squeeze(-1) + self.gain_bias)
+
+
+def _torch(layer: Sessa, inner: Tensor, f: Tensor) -> Tensor:
+    if inner.shape[1] <= BLOCK:
+        # One block: there are no earlier rows, and nothing to stream.
+        return feedback(layer.logits(inner), layer.gains(inner), f)
+    q, k = layer.routes(inner)
+    return streaming_feedback(q / math.sqrt(q.shape[-1]), k, layer.gains(inner), f)
+
+
+def _triton(layer: Sessa, inner: Tensor, f: Tensor) -> Tensor:
+    # Imported here: triton is there on GPU machines only.
+    from fedscan.models.feedback_kernels import triton_feedback
+
+    q, k = layer.routes(inner)
+    return triton_feedback(q / math.sqrt(q.shape[-1]), k, layer.gains(inner), f)
+
+
+# Who solves the loop -> (layer, activated inputs, f) -> s.
+SOLVERS: dict[Kernels, Callable[[Sessa, Tensor, Tensor], Tensor]] = {
+    "torch": _torch,
+    "triton": _triton,
+}
 
 
 def construct(layer: nn.Module, generator: torch.Generator) -> None:

@@ -38,7 +38,7 @@ class _Feedback(torch.autograd.Function):
     def forward(ctx: Any, logits: Tensor, gains: Tensor, f: Tensor) -> Tensor:
         gain = gains.unsqueeze(-1)
         alpha, s, mixed = torch.zeros_like(logits), torch.empty_like(f), torch.empty_like(f)
-        for rows in _blocks(f.shape[1]):
+        for rows in blocks(f.shape[1]):
             first, last = rows.start, rows.stop
             alpha[:, rows, :last] = _weights(logits[:, rows, :last])
             own = alpha[:, rows, rows]
@@ -58,7 +58,7 @@ class _Feedback(torch.autograd.Function):
         gain = gains.unsqueeze(-1)
         of_f, weighted = torch.empty_like(s), torch.empty_like(s)
         of_gains, of_logits = torch.empty_like(gains), torch.zeros_like(alpha)
-        for rows in reversed(_blocks(s.shape[1])):
+        for rows in reversed(blocks(s.shape[1])):
             last = rows.stop
             right = slope[:, rows]
             if last < s.shape[1]:
@@ -73,7 +73,12 @@ class _Feedback(torch.autograd.Function):
         return of_logits, of_gains, of_f
 
 
-def _blocks(length: int) -> list[slice]:
+def blocks(length: int) -> list[slice]:
+    """Return the rows that are solved at a time.
+
+    Args:
+        length: tokens.
+    """
     return [slice(first, min(first + BLOCK, length)) for first in range(0, length, BLOCK)]
 
 

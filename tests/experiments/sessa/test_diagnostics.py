@@ -42,7 +42,7 @@ def first(model):
 def frozen_slopes(layer, hidden):
     """d s_T / d v_tau of the mixer with its routing held, by autograd, summed over heads apart."""
     found = routing(layer, hidden)
-    batch, length, width = hidden.shape
+    batch, length, _ = hidden.shape
     slopes = []
     for head in range(layer.heads):
         v = torch.zeros(batch, length, dtype=torch.float64, requires_grad=True)

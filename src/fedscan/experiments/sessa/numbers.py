@@ -200,7 +200,7 @@ def _recall(rows: pd.DataFrame) -> Iterator[Number]:
 def _training(found: Found) -> Iterator[Number]:
     best = chosen(found.runs)
     for (task, mixer, width), all_runs in found.runs.groupby(["task", "mixer", "width"]):
-        own = best[(best[["task", "mixer", "width"]] == (task, mixer, width)).all(axis=1)]
+        own = best[(best["task"] == task) & (best["mixer"] == mixer) & (best["width"] == width)]
         row = row_name(str(task), str(mixer)) + (f" width {width}" if task == "recall" else "")
         failed = int((all_runs["status"] == "failed").sum())
         tried = f"{all_runs['lr'].nunique()} learning rates, {failed} failed runs"
