@@ -59,3 +59,13 @@ def test_the_depth_iteration_is_compared_with_its_products():
     lines = done.stdout.splitlines()
     assert sum(": ratio" in line for line in lines) == 2
     assert "peak memory" in lines[-1]
+
+
+def test_sessas_loop_is_compared():
+    command = [sys.executable, "benchmarks/sessa.py", "--tiny", "--repeats", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Sessa / attention (bar 1.6)" in done.stdout
+    largest = [float(line.split()[-4]) for line in done.stdout.splitlines() if "largest" in line]
+    # Numbers per token, whatever the length: memory is linear.
+    assert largest[0] == largest[1]

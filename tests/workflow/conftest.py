@@ -68,6 +68,19 @@ TINY = {
             "ties": {"scales": [1.0], "densities": [0.2]},
         },
     },
+    "sessa": {
+        "models": {"mixers": ["sessa", "mha"], "d_model": 16, "depth": 1, "match_tolerance": 0.2},
+        "tasks": {
+            "soup": None,
+            "stories": None,
+            "recall": None,
+            "mqar": {"train": 24, "validation": 4, "test": 12, "test_factors": [1, 2]},
+        },
+        "training": {"steps": {"mqar": 3}, "batch_size": 4, "validate_every": 3},
+        "federated": None,
+        "diagnostics": {"tasks": ["mqar"], "sequences": 4, "lags": 16},
+        "theory": {"logit_spreads": [0], "gains": [0.3], "retrieval": [[0.5, 1]]},
+    },
     "consensus": {
         "tokens": 5,
         "draws": 2,

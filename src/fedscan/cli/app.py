@@ -206,6 +206,26 @@ def show_consensus(
     print(text)
 
 
+@app.command("sample")
+def show_sample(
+    model: Annotated[
+        Path, typer.Argument(help="Model file below results/sessa/training/task=stories/.")
+    ],
+    prompt: Annotated[str, typer.Option(help="How the story begins.")] = "One day",
+    tokens: Annotated[int, typer.Option(min=1, help="Tokens to write.")] = 200,
+    temperature: Annotated[
+        float, typer.Option(min=0, help="Of the softmax; 0 takes the most probable token.")
+    ] = 0.8,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
+) -> None:
+    """Let a model of stories write on from a prompt."""
+    # Imported here: torch takes seconds to load.
+    from fedscan.cli.sample import written
+
+    with _one_line_errors():
+        print(written(model, prompt, tokens, temperature, seed))
+
+
 RESULTS = Path("results")
 Results = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
 

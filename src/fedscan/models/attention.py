@@ -55,18 +55,19 @@ def construct(mixer: nn.Module, generator: torch.Generator) -> None:
     linear(mixer.out_proj, generator)
 
 
-def rotate(x: Tensor) -> Tensor:
+def rotate(x: Tensor, first: int = 0) -> Tensor:
     """Apply rotary position embedding over the full head width, halves paired (NeoX style).
 
     Args:
         x: queries or keys, (batch, heads, length, head_dim).
+        first: position of the first of them.
 
     Returns:
         The same shape and dtype; angles are computed in float32.
     """
     length, width = x.shape[-2:]
     exponents = torch.arange(0, width, 2, dtype=torch.float32, device=x.device) / width
-    positions = torch.arange(length, dtype=torch.float32, device=x.device)
+    positions = torch.arange(first, first + length, dtype=torch.float32, device=x.device)
     angles = torch.outer(positions, 1.0 / ROTARY_BASE**exponents)
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     first, second = x.chunk(2, dim=-1)

@@ -134,11 +134,12 @@ class Sessa(nn.Module):
         q, k = self.routes(inner)
         return (q @ k.transpose(1, 2)) / math.sqrt(q.shape[-1])
 
-    def routes(self, inner: Tensor) -> tuple[Tensor, Tensor]:
+    def routes(self, inner: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
         """Return the feedback attention's queries and keys, not scaled.
 
         Args:
             inner: (batch, length, d_model).
+            first: position of the first of them.
 
         Returns:
             Two of (batch, length, key width); zeros of width 1 for uniform routing.
@@ -148,7 +149,7 @@ class Sessa(nn.Module):
             return zeros, zeros
         q, k = self.feedback_proj(inner).chunk(2, dim=-1)
         if self.feedback_rotary:
-            q, k = (rotate(part.unsqueeze(1)).squeeze(1) for part in (q, k))
+            q, k = (rotate(part.unsqueeze(1), first).squeeze(1) for part in (q, k))
         return q, k
 
     def gains(self, inner: Tensor) -> Tensor:

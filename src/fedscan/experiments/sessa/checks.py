@@ -32,7 +32,8 @@ def checks(settings: Mapping[str, Any], results: Path) -> Iterator[Check]:
     Args:
         settings: ``mixers``, ``tasks`` (name -> ``section``, ``units``, ``steps``), ``seeds``,
             ``diagnosed`` (tasks), ``federated`` (section or null), ``federated_units`` and
-            ``federated_codes`` (per algorithm), ``codes`` (fingerprint per stage) and ``rerun_on_code_change``.
+            ``federated_codes`` (per algorithm), ``codes`` (fingerprint per stage), ``retrieval``
+            and ``rerun_on_code_change``.
         results: folder of all results.
 
     Yields:
