@@ -57,7 +57,7 @@ READS = {
     "comparison": {"corpus.sequences", "corpus.tables", "corpus.grid", "corpus.plan"},
     "bounds": {"teachers.datasets", "teachers.tables", "teachers.grid", "teachers.plan"},
     "students": {"teachers.datasets", "teachers.tables", "teachers.grid"},
-    "merging": {"comparison.models", "comparison.tables"},
+    "merging": {"comparison.models", "comparison.tables", "comparison.grid"},
     "consensus": {
         "comparison.grid",
         "comparison.models",
@@ -86,6 +86,8 @@ ALLOWED_BASES = {"NamedTuple", "Protocol", "Exception", "BaseModel", "Section", 
 ALLOWED_BASES |= {"Type", "PrimitiveModel"}
 # A derivative of one's own is a subclass of torch.autograd.Function.
 ALLOWED_BASES |= {"Function"}
+# torch shows what it makes to a subclass of its mode.
+ALLOWED_BASES |= {"TorchDispatchMode"}
 
 
 def tree(file):

@@ -56,18 +56,20 @@ class Models(Section):
     match_tolerance: Positive = Field(description="largest relative difference of the totals")
 
 
-class Sizes(Section):
-    """What every task has."""
-
-    train: Count = Field(description="training sequences")
-    validation: Count = Field(description="validation sequences")
-    test: Count = Field(description="test sequences per factor")
-    test_factors: Factors = Field(description="how many times longer test sequences are")
+# What every task has.
+TRAIN = Field(description="training sequences")
+VALIDATION = Field(description="validation sequences")
+TEST = Field(description="test sequences per factor")
+TEST_FACTORS = Field(description="how many times longer test sequences are")
 
 
-class Soup(Sizes):
+class Soup(Section):
     """SymbolSoup: two styled blocks in noise -> the pair of styles."""
 
+    train: Count = TRAIN
+    validation: Count = VALIDATION
+    test: Count = TEST
+    test_factors: Factors = TEST_FACTORS
     left_styles: Annotated[int, Ge(1), Le(16)] = Field(description="styles of the left family")
     right_styles: Annotated[int, Ge(1), Le(16)] = Field(description="styles of the right family")
     min_tokens: Count = Field(description="tokens with white space, 2 letters + 13, at least")
@@ -80,9 +82,13 @@ class Soup(Sizes):
     )
 
 
-class Mqar(Sizes):
+class Mqar(Section):
     """Diffuse multi-query associative recall."""
 
+    train: Count = TRAIN
+    validation: Count = VALIDATION
+    test: Count = TEST
+    test_factors: Factors = TEST_FACTORS
     pairs: Count = Field(description="stored pairs P")
     queries: Count = Field(description="queries Q, at most P")
     key_tokens: TWO = Field(description="symbols of a key; a distractor shares a prefix")
@@ -112,9 +118,13 @@ class HubStories(Section):
     origin: str | None = Field(description="column that clients are told apart by; null: none")
 
 
-class Stories(Sizes):
+class Stories(Section):
     """Next-token modelling of short stories."""
 
+    train: Count = TRAIN
+    validation: Count = VALIDATION
+    test: Count = TEST
+    test_factors: Factors = TEST_FACTORS
     source: Literal["synthetic", "local", "huggingface"] = Field(
         description="where stories come from; 'synthetic' are made up"
     )
@@ -127,9 +137,13 @@ class Stories(Sizes):
     huggingface: HubStories
 
 
-class Recall(Sizes):
+class Recall(Section):
     """Multi-query associative recall of Arora et al. (2023), over widths and numbers of pairs."""
 
+    train: Count = TRAIN
+    validation: Count = VALIDATION
+    test: Count = TEST
+    test_factors: Factors = TEST_FACTORS
     sequence_length: Annotated[int, Ge(4)] = Field(description="tokens, even")
     vocabulary: Annotated[int, Ge(6)] = Field(description="symbols: filler, keys, values")
     pairs: Grid[Count] = Field(description="numbers of stored pairs, in turn")
