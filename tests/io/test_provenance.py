@@ -12,7 +12,10 @@ import pytest
 from fedscan.experiments.registry import STAGES
 from fedscan.io import provenance
 
-CHOICE = {"fedscan.federated.algorithms": "fedprox"}
+CHOICE = {
+    "fedscan.federated.algorithms": "fedprox",
+    "fedscan.models.mixers": ("attention", "mamba2"),
+}
 
 
 def fingerprint(source, entry, choices):
@@ -48,6 +51,9 @@ def edit(source, name, old, new):
         ("federated/algorithms/fedavg.py", "add(params", "add(None or params", True),
         ("federated/algorithms/scaffold.py", "bound / size", "bound", False),
         ("federated/algorithms/__init__.py", '    "fedsam": fedsam,\n', "", False),
+        ("models/mamba2.py", "DT_MIN, DT_MAX", "DT_MAX, DT_MIN", True),
+        ("models/sessa.py", "INITIAL_GAIN_BIAS = 1.0", "INITIAL_GAIN_BIAS = 2.0", False),
+        ("models/mixers/__init__.py", "    SESSA: SESSA_MIXER,\n", "", False),
         ("federated/engine.py", '"""The round loop', '"""A round loop', False),
         ("federated/engine.py", "import torch\n", "import torch  # the library\n", False),
         ("experiments/comparison/curves.py", "alpha=0.15", "alpha=0.5", False),
@@ -59,6 +65,16 @@ def test_what_changes_the_fingerprint_of_a_training(source, name, old, new, chan
     before = fingerprint(source, entry, CHOICE)
     edit(source, name, old, new)
     assert (fingerprint(source, entry, CHOICE) != before) == changes
+
+
+def test_a_training_of_sessa_depends_on_its_layer(source):
+    entry = "fedscan.experiments.comparison.training"
+    choices = {**CHOICE, "fedscan.models.mixers": "sessa"}
+    before = fingerprint(source, entry, choices)
+    # One member may be given as a word.
+    assert fingerprint(source, entry, {**choices, "fedscan.models.mixers": ["sessa"]}) == before
+    edit(source, "models/sessa.py", "INITIAL_GAIN_BIAS = 1.0", "INITIAL_GAIN_BIAS = 2.0")
+    assert fingerprint(source, entry, choices) != before
 
 
 @pytest.mark.parametrize("rule", STAGES)

@@ -14,6 +14,7 @@ from fedscan.pipeline.model_files import TensorFile, from_pretrained, read_base,
 
 SHAPE = Architecture(layout(2), 16, 8, 4, 2, 8, 1, 1, 37, 8, 16)
 HYBRID = SHAPE._replace(mixers=layout(SHAPE.depth, (1,)), attention_heads=2)
+LOOPED = SHAPE._replace(mixers=layout(SHAPE.depth, (0,), "sessa"), attention_heads=2)
 PUBLIC = {  # what state-spaces/mamba2-130m's config.json says
     "d_model": 768, "d_intermediate": 0, "n_layer": 24, "vocab_size": 50277,
     "ssm_cfg": {"layer": "Mamba2"}, "attn_layer_idx": [], "attn_cfg": {}, "rms_norm": True,
@@ -55,7 +56,7 @@ def test_the_public_description_has_mamba_ssms_defaults():
     assert found.padded_vocab_size == 50288
 
 
-@pytest.mark.parametrize("shape", [SHAPE, HYBRID, SHAPE._replace(ngroups=2, chunk_size=64)])
+@pytest.mark.parametrize("shape", [SHAPE, HYBRID, LOOPED, SHAPE._replace(ngroups=2, chunk_size=64)])
 def test_a_description_reads_back(shape):
     assert architecture(json.loads(json.dumps(description(shape))), "x") == shape
 
@@ -261,3 +262,10 @@ def test_an_index_without_files_is_one_error(tmp_path, index):
     (tmp_path / "base/model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(ValueError, match="no weight_map"):
         from_pretrained(place, "float32")
+
+
+@pytest.mark.parametrize("kinds", [["sessa"], ["lstm"] * SHAPE.depth, "sessa"])
+def test_other_kinds_of_layers_are_named(kinds):
+    facts = description(LOOPED) | {"fedscan_mixers": kinds}
+    with pytest.raises(ValueError, match=r"x: fedscan_mixers is .*; expected \d+ of mamba2, att"):
+        architecture(facts, "x")

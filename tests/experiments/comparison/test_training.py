@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedscan.experiments.comparison import models
 from fedscan.experiments.comparison import rows as run_rows
 from fedscan.experiments.comparison import training as federated
 from fedscan.experiments.comparison.tables import JOB_TABLES, RUNS, last_round
@@ -21,6 +22,7 @@ from fedscan.federated import engine
 from fedscan.federated.local_phase import Diverged
 from fedscan.io import checkpoints, parquet
 from fedscan.models.architecture import Architecture, layout
+from fedscan.models.backbones import BACKBONES
 from fedscan.models.initialise import initialise
 from fedscan.seeds import derive
 from tests import jobs
@@ -268,6 +270,25 @@ def test_attention_layers_have_no_state_to_measure(prepared, tmp_path):
     tiny.train(job, prepared, tmp_path)
     assert parquet.read(tmp_path / "job/mixers.parquet", TABLES["mixers"]).num_rows == 0
     assert parquet.read(tmp_path / "job/runs.parquet", TABLES["runs"]).num_rows == 1
+
+
+@pytest.mark.parametrize("backbone", ["sessa", "sessa_no_feedback", "hybrid50sessa"])
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedalign"])
+def test_sessas_backbones_train(prepared, tmp_path, backbone, algorithm):
+    values = [{"align_mamba2_heads": 1}] if algorithm == "fedalign" else [{}]
+    job = tiny.settings(algorithm, values) | {"keep_final_model": True}
+    job["job"] |= {"backbone": backbone, "depth": 4}
+    tiny.train(job, prepared, tmp_path)
+    runs = parquet.read_frame(tmp_path / "job/runs.parquet", TABLES["runs"])
+    assert runs["status"].tolist() == ["completed"]
+    rounds = parquet.read_frame(tmp_path / "job/rounds.parquet", TABLES["rounds"])
+    assert rounds["val_loss"].iloc[-1] < rounds["val_loss"].iloc[0]
+    mixers = parquet.read(tmp_path / "job/mixers.parquet", TABLES["mixers"])
+    # Of Mamba2 layers alone.
+    assert mixers.num_rows == (8 if backbone == "hybrid50sessa" else 0)
+    (file,) = (tmp_path / "job/models").glob("*.safetensors")
+    kept = models.read(file)
+    assert kept.shape.mixers == BACKBONES[backbone](4)
 
 
 def test_hive_readers_see_the_keys_of_the_path(prepared, tmp_path):

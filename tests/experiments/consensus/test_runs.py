@@ -124,6 +124,16 @@ def test_failed_trainings_and_attention_are_rows_too(tmp_path, partition):
     assert start["lambda1"].notna().all()
 
 
+def test_sessas_layers_are_skipped_by_name(tmp_path, partition):
+    listed = train(tmp_path, partition, betas=(0.0,))
+    mixed = {**listed[0], "axes": listed[0]["axes"] | {"backbone": "sessa", "depth": 4}}
+    rows = pd.read_parquet(made.iterate_runs(tmp_path, [*listed, mixed], federated.MODEL))
+    skipped = rows[rows["backbone"] == "sessa"]
+    assert (skipped["status"] == "skipped").all()
+    words = "sessa layers have neither gate nor interaction term"
+    assert set(skipped["failure"]) == {words}
+
+
 def test_a_round_whose_perplexity_overflowed_has_no_model(tmp_path, partition, monkeypatch):
     """It is recorded, and yet the run had failed before its end."""
 

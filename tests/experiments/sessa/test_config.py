@@ -99,3 +99,19 @@ def test_equal_widths_in_recall(tmp_path):
     for mixer in section["models"]["mixers"]:
         assert grid.shape(section, "recall", mixer, 16).d_model == 16
     assert grid.shape(section, "mqar", "mha", 32).d_model != 32
+
+
+@pytest.mark.parametrize("backbone", ["sessa", "hybrid50sessa"])
+def test_mamba_ssm_has_no_kernels_for_sessa(tmp_path, backbone):
+    training = {"device": "cuda", "kernels": "mamba_ssm"}
+    studies = {"main": {"backbones": ["mamba2", backbone], "depths": [4]}}
+    message = "studies.main.backbones.1 = .*mamba_ssm has no kernels for Sessa's layer"
+    with pytest.raises(ConfigError, match=message):
+        load(tmp_path, {}, training=training, studies=studies)
+
+
+def test_sessa_of_any_depth(tmp_path):
+    load(tmp_path, {}, studies={"main": {"backbones": ["sessa"], "depths": [3]}})
+    message = "depths.0 = 3: hybrid backbones place layers by quarters"
+    with pytest.raises(ConfigError, match=message):
+        load(tmp_path, {}, studies={"main": {"backbones": ["hybrid50sessa"], "depths": [3]}})
