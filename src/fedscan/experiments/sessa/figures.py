@@ -102,7 +102,8 @@ def ceilings(found: Found) -> Figure:
     axis.set_xlim(-0.6, len(factors) - 0.4)
     axis.set_ylim(0, 1.02)
     axis.set_ylabel("test accuracy")
-    axis.legend(fontsize=8, frameon=False)
+    # Below chance there is room.
+    axis.legend(fontsize=7, frameon=False, loc="lower center", ncols=2)
     return figure
 
 
@@ -304,6 +305,7 @@ def federated(found: Found) -> Figure:
             )  # fmt: skip
         axis.set_title(task, fontsize=9)
         axis.set_xlabel("round")
+        axis.xaxis.get_major_locator().set_params(integer=True)
     axes[0].set_ylabel("validation loss of the global model (nats)")
     axes[0].legend(fontsize=7, frameon=False)
     return figure
