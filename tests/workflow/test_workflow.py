@@ -69,6 +69,8 @@ MERGING |= {"consensus_model": 1, "consensus_runs": 1, "consensus_merging": 1, "
 SWEEPS = {"specialist_accuracy": 1, "merges": 1, "merging": 1, "check": 1, "html_report": 1}
 SWEEPS |= {"consensus_merging": 1, "consensus": 1}
 ITERATED = {"consensus_model": 1, "consensus": 1, "check": 1, "html_report": 1}
+# Two mixers on one task.
+COMPARED = {"sessa_training": 2, "sessa_diagnostics": 2, "sessa": 1, "check": 1, "html_report": 1}
 DATA = {"tokens": 1, "partition": 2, "federated": TRAININGS} | DOWNSTREAM | MERGING
 STUDENTS = {"students": 2, "student_tables": 1, "check": 1, "html_report": 1}
 
@@ -295,6 +297,25 @@ def edit_consensus_figure(project):
     project.edit("src/fedscan/experiments/consensus/figures.py", "alpha=0.18", "alpha=0.2")
 
 
+def add_sessas_rate(project):
+    project.config["sessa"]["training"]["lrs"].append(0.01)
+    project.save()
+
+
+def edit_sessas_layer(project):
+    project.edit(
+        "src/fedscan/models/sessa.py", "INITIAL_GAIN_BIAS = 1.0", "INITIAL_GAIN_BIAS = 0.5"
+    )
+
+
+def edit_claim(project):
+    project.edit("src/fedscan/experiments/sessa/claims_fixed.py", "SMALL = 7", "SMALL = 6")
+
+
+def edit_sessas_figure(project):
+    project.edit("src/fedscan/experiments/sessa/figures.py", "SMOOTHED = 20", "SMOOTHED = 10")
+
+
 def keep_a_round(project):
     project.config["workflow"]["keep_model_rounds"] = [1]
     project.save()
@@ -356,7 +377,15 @@ def similar_percent(project):
         (edit_log_format, {}),
         (edit_words_of_waiting, {}),
         (edit_progress_line, {"federated": TRAININGS} | DOWNSTREAM | MERGING),
-        (edit_mamba2, {"federated": TRAININGS} | DOWNSTREAM | MERGING),
+        (
+            edit_mamba2,
+            {"federated": TRAININGS, "sessa_theory": 1} | DOWNSTREAM | MERGING | COMPARED,
+        ),
+        (add_sessas_rate, COMPARED),
+        # The study's models have no layer of Sessa: none is trained again.
+        (edit_sessas_layer, COMPARED | {"sessa_theory": 1, "compare": 1}),
+        (edit_claim, {"sessa_theory": 1, "sessa": 1, "check": 1, "html_report": 1}),
+        (edit_sessas_figure, {"sessa": 1, "html_report": 1}),
         (edit_summary_of_bounds, {"bounds": 1, "html_report": 1}),
         (edit_label, DOWNSTREAM | {"student_tables": 1, "consensus": 1}),
         (edit_expectation, DOWNSTREAM | {"student_tables": 1, "consensus": 1}),

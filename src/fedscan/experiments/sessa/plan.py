@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedscan.declared import shown
 from fedscan.experiments.sessa import grid
 from fedscan.experiments.sessa.tables import DIAGNOSTIC_TABLES, FEDERATED_TABLES, TRAINING_TABLES
 from fedscan.io.provenance import code_fingerprint, data_fingerprint
@@ -208,7 +207,6 @@ def sessa(config: Config) -> dict[str, Any]:
         "diagnosed": section["diagnostics"]["tasks"],
         # Data that no fingerprint of code covers.
         "published": data_fingerprint(f"{ROOM}.published"),
-        "declared": shown(),
     }
 
 
