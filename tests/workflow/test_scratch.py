@@ -161,7 +161,7 @@ def extended(finished, tmp_path_factory):
     line = "from fedscan.experiments.teachers.experiment import TEACHERS\n"
     new = "from fedscan.experiments.scratch.experiment import SCRATCH\n"
     project.edit(REGISTRY, line, new + line)
-    project.edit(REGISTRY, "    CONSENSUS,\n)", "    CONSENSUS,\n    SCRATCH,\n)")
+    project.edit(REGISTRY, "    SESSA,\n)", "    SESSA,\n    SCRATCH,\n)")
     project.config["scratch"] = {"numbers": [1, 2, 3]}
     project.save()
     assert project.planned() == {"squares": 1, "check": 1, "html_report": 1}
