@@ -133,7 +133,7 @@ def _layer(seed: int, scale: float, gain: float) -> Iterator[Claim]:
     inside = of_f + torch.einsum("tjuc,jd->tduc", of_B, s)
     wanted = torch.einsum("tr,rduc->tduc", K, inside)
     found = _slopes(layer, x)
-    yield equal("jacobian_identity", "(38)", found, wanted, 1e-5, **about)
+    yield equal("jacobian_identity", "(38)", found, wanted, 1e-11, **about)
     later = torch.ones(LENGTH, LENGTH).triu(1)[:, None, :, None]
     yield equal("causality", "(38)", (found * later).numpy(), 0, 0.0, **about)
     sizes = torch.linalg.matrix_norm(found.transpose(1, 2), ord=2).numpy()
