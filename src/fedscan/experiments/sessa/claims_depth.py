@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fedscan.experiments.sessa.claim import Claim, at_most, equal
 from fedscan.experiments.sessa.constructed import identity_block, random_layer
 from fedscan.experiments.sessa.profiles import jacobian_norms
+from fedscan.experiments.sessa.slopes import batched
 from fedscan.models import gated_mamba2, mamba2
 from fedscan.models.sequence_shape import D_CONV, EXPAND, NGROUPS
 from fedscan.models.sessa import Sessa, construct
@@ -178,7 +179,7 @@ def zoh(stream: np.random.Generator, index: int) -> Claim:
             found.append(outs[t] @ h)
         return torch.stack(found)
 
-    slopes = torch.func.jacrev(run)(x).norm(dim=-1).numpy()
+    slopes = batched(run, x).norm(dim=-1).numpy()
     outs = (x @ w_out.T).norm(dim=-1).max()
     maps, drive = (x @ w_map.T).tanh(), (x @ w_in).tanh()
     bound = float(outs) * zoh_jacobian_bound(

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from fedscan.experiments.sessa.claim import Claim, at_most, equal, tends_to
 from fedscan.experiments.sessa.constructed import blank, random_layer
 from fedscan.experiments.sessa.profiles import routing
+from fedscan.experiments.sessa.slopes import one_by_one
 from fedscan.seeds import generator
 from fedscan.theory import feedback
 
@@ -204,13 +206,16 @@ def _attention(seed: int, index: int) -> Iterator[Claim]:
     length, width = 12, 4
     layer = random_layer(width, 1, generator(seed, "attention", index))
     x = torch.from_numpy(generator(seed, "attention input", index).normal(size=(1, length, width)))
-    moved = torch.zeros(1, length, width, dtype=torch.float64, requires_grad=True)
-    hook = layer.v_proj.register_forward_hook(lambda _layer, _inputs, values: values + moved)
-    with torch.enable_grad():
-        f = layer.attend(F.gelu(layer.in_proj(x).chunk(2, dim=-1)[0]))[0]
-    hook.remove()
-    rows = [torch.autograd.grad(one, moved, retain_graph=True)[0][0] for one in f.flatten()]
-    slopes = torch.stack(rows).unflatten(0, f.shape)  # (t, channel, tau, channel)
+    inner = F.gelu(layer.in_proj(x).chunk(2, dim=-1)[0])
+
+    def attended(moved: Tensor) -> Tensor:
+        hook = layer.v_proj.register_forward_hook(lambda _layer, _inputs, values: values + moved)
+        f = layer.attend(inner)[0]
+        hook.remove()
+        return f
+
+    # (t, channel, tau, channel).
+    slopes = one_by_one(attended, torch.zeros(length, width, dtype=torch.float64))
     weights = routing(layer, x).forward[0, 0]
     wanted = torch.einsum("tu,cd->tcud", weights, torch.eye(width, dtype=torch.float64))
     yield equal("attention_values", "Proposition 9i", slopes, wanted, 1e-12, instance=index)
