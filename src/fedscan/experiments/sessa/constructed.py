@@ -98,7 +98,7 @@ POSITION_GAIN, POSITION_SCALE = 0.6, 400.0
 FOCUS, WINDOW_SLOPE, PAIR_SLOPE = 0.05, 200.0, 8.0
 
 
-def _focused(pairs: Mapping[int, tuple[dict[int, float], float]]) -> Sessa:
+def focused(pairs: Mapping[int, tuple[dict[int, float], float]]) -> Sessa:
     """Return a layer whose forward attention sees its own token alone, by the position's channel.
 
     Args:
@@ -135,7 +135,7 @@ def selector(positions: np.ndarray, source: int, leak: float) -> Sessa:
     slots = {
         slot: ({POSITION: WINDOW_SLOPE}, -WINDOW_SLOPE * edge) for slot, edge in enumerate(edges)
     }
-    layer = _focused(slots)
+    layer = focused(slots)
     for slot, sign in enumerate((1, -1, -1, 1)):
         layer.in_proj.bias[WIDTH + slot] = 1.0
         layer.out_proj.weight[GATE, slot] = sign * (1 - leak)
@@ -145,7 +145,7 @@ def selector(positions: np.ndarray, source: int, leak: float) -> Sessa:
 
 def multiplier() -> Sessa:
     """Return a layer that multiplies the signal by the gate (K.11)."""
-    layer = _focused(dict(enumerate(_pair(GATE, -1.0))))
+    layer = focused(dict(enumerate(_pair(GATE, -1.0))))
     for slot, sign in ((0, 1), (1, -1)):
         layer.in_proj.weight[WIDTH + slot, SIGNAL] = 1.0
         layer.out_proj.weight[SIGNAL, slot] = sign / PAIR_SLOPE
@@ -154,7 +154,7 @@ def multiplier() -> Sessa:
 
 def source_writer() -> Sessa:
     """Return a layer that sets the source's channel to profile times signal."""
-    layer = _focused(dict(enumerate([*_pair(PROFILE), *_pair(SOURCE)])))
+    layer = focused(dict(enumerate([*_pair(PROFILE), *_pair(SOURCE)])))
     for slot, sign in ((0, 1), (1, -1)):
         layer.in_proj.weight[WIDTH + slot, SIGNAL] = 1.0
         layer.out_proj.weight[SOURCE, slot] = sign / PAIR_SLOPE
