@@ -78,6 +78,36 @@ def loop_jacobian_bound(constants: LoopConstants, lags: np.ndarray) -> np.ndarra
     return np.asarray(factor * (own + (1 + spread) * earlier) * loop_envelope(lags, beta))
 
 
+def recurrence_bound(
+    out_norm: float, in_norm: float, rate: float, passed: np.ndarray
+) -> np.ndarray:
+    """Return the bound of Proposition 9ii on ||C_t prod A B_tau|| of a selective recurrence.
+
+    Args:
+        out_norm: largest ||C_t||.
+        in_norm: largest ||B_tau||.
+        rate: lambda, smallest decay rate.
+        passed: sum of step sizes after tau up to t; where freeze time fails, at least c (t - tau).
+
+    Returns:
+        out_norm in_norm exp(-rate passed).
+    """
+    return np.asarray(out_norm * in_norm * np.exp(-rate * np.asarray(passed, float)))
+
+
+def zoh_state_bound(largest_input: float, rate_min: float) -> float:
+    """Return the bound of 4.4 on a zero-order-hold channel's state, from rest.
+
+    Args:
+        largest_input: M, largest |b_t|.
+        rate_min: smallest decay rate a.
+
+    Returns:
+        M / rate_min.
+    """
+    return largest_input / rate_min
+
+
 def zoh_jacobian_bound(
     rate_min: float,
     rate_max: float,

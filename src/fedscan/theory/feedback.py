@@ -73,6 +73,19 @@ def softmax_range(spread: float, entries: int) -> tuple[float, float]:
     return math.exp(-spread) / entries, math.exp(spread) / entries
 
 
+def softmax_slope_bound(weights: np.ndarray, slopes: np.ndarray) -> float:
+    """Return the bound of 4.3 on the sum over j of ||d alpha_j / d z||.
+
+    Args:
+        weights: alpha, (entries).
+        slopes: ||d logit_i / d z||, (entries).
+
+    Returns:
+        2 sum of alpha_i slope_i.
+    """
+    return float(2 * (weights * slopes).sum())
+
+
 def decay_bound(gain_max: float, c2: float, lags: np.ndarray) -> np.ndarray | None:
     """Return the bound of Theorem 8 on |K_{tau + lag, tau}| for every source tau.
 

@@ -61,7 +61,7 @@ def claims(seed: int) -> Iterator[Claim]:
     for name, kinds in KINDS.items():
         yield calculus(name, kinds, seed)
     yield mamba2_decay(seed)
-    yield from _harmonic()
+    yield from harmonic()
     for depth in DEPTHS:
         yield from attention_stack(depth)
         yield recurrence_stack(depth)
@@ -229,7 +229,8 @@ def loop_envelope_vanishes(beta: float, depth: int) -> Claim:
     return at_most("loop_envelope_vanishes", "Theorem 30", ratio, 1.0, **about)
 
 
-def _harmonic() -> Iterator[Claim]:
+def harmonic() -> Iterator[Claim]:
+    """Yield (77): powers of the harmonic kernel."""
     length = 60
     H = np.tril(np.ones((length, length)), -1) / np.arange(1, length + 1)[:, None]
     for hops in (1, 2, 3, 5):

@@ -15,6 +15,7 @@ from fedscan.experiments.sessa.profiles import routing
 from fedscan.experiments.sessa.slopes import one_by_one
 from fedscan.seeds import generator
 from fedscan.theory import feedback
+from fedscan.theory.envelopes import recurrence_bound, zoh_state_bound
 
 LENGTH = 96
 SMALL = 7
@@ -81,7 +82,9 @@ def _random(
     largest = np.linalg.norm(f, axis=1).max()
     bound = feedback.solution_bound(rho) * largest
     yield at_most("solution", "Lemma 4.2", np.linalg.norm(s, axis=1).max(), bound, **about)
-    yield at_most("kernel_norm", "Lemma 4.2", np.abs(K).sum(1).max(), 1 / (1 - rho), **about)
+    yield at_most(
+        "kernel_norm", "Lemma 4.2", np.abs(K).sum(1).max(), feedback.solution_bound(rho), **about
+    )
     alpha = B[1:] / gains[1:, None]
     alpha = np.vstack([np.zeros(len(B)), alpha])
     spread, positions = about["spread"], np.arange(1, len(B))
@@ -246,11 +249,12 @@ def _recurrences(stream: np.random.Generator, index: int) -> Iterator[Claim]:
     t, tau = np.nonzero(np.tril(np.ones((length, length)), -1))
     passed = total[t + 1] - total[tau + 1]
     kernels = np.abs((out[t] * np.exp(-a * passed[:, None]) * into[tau]).sum(-1))
-    top = np.linalg.norm(out, axis=1).max() * np.linalg.norm(into, axis=1).max()
-    ratio = kernels / (top * np.exp(-a.min() * passed))
+    norms = (float(np.linalg.norm(part, axis=1).max()) for part in (out, into))
+    top = (*norms, float(a.min()))
+    ratio = kernels / recurrence_bound(*top, passed)
     yield at_most("recurrence", "Proposition 9ii", ratio.max(), 1.0, instance=index)
     freeze = (passed / (t - tau)).min()
-    ratio = kernels / (top * np.exp(-a.min() * freeze * (t - tau)))
+    ratio = kernels / recurrence_bound(*top, freeze * (t - tau))
     yield at_most(
         "failed_freeze", "Proposition 3", ratio.max(), 1.0, c_delta=freeze, instance=index
     )
@@ -266,7 +270,7 @@ def _recurrences(stream: np.random.Generator, index: int) -> Iterator[Claim]:
         keep = math.exp(-rate_now * step)
         h = keep * h + (1 - keep) / rate_now * b
         highest = max(highest, abs(h))
-    bound = float(np.abs(drive).max()) / rate_min
+    bound = zoh_state_bound(float(np.abs(drive).max()), rate_min)
     yield at_most("zoh_state", "section 4.4", highest, bound, instance=index)
 
 

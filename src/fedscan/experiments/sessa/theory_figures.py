@@ -25,9 +25,9 @@ def decay_theory(gains: list[float]) -> Figure:
         gains: one pair of lines each.
 
     Returns:
-        |K| of uniform routing from sources 0 and 30 against lag (closed form), and of random routing
-        the largest over sources (dots); Theorem 8's bound for either, where it claims something,
-        and 1 / lag.
+        |K| of uniform routing from sources 0 and 30 against lag (closed form), and of random
+        routing the largest over sources (dots); Theorem 8's bound for either, where it claims
+        something, and 1 / lag.
     """
     if not gains:
         return nothing_to_show("no gains are configured")
