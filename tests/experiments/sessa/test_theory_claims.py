@@ -29,13 +29,13 @@ RUNS = {
 
 def softmax_and_lemma():
     yield from claims_jacobian.softmax_slope(generator(0, "test"), 0)
-    yield claims_jacobian.lemma(0.5)
+    yield claims_jacobian.lemma(0.05)
 
 
 def kernels():
     yield from claims_depth.harmonic()
     yield from claims_depth.attention_stack(2)
-    yield claims_depth.recurrence_stack(3)
+    yield claims_depth.recurrence_stack(2)
     yield claims_depth.loop_stack(0.5, 2)
     for beta, layers in claims_depth.ENVELOPES:
         yield claims_depth.loop_envelope_vanishes(beta, layers)
