@@ -1,5 +1,7 @@
 """What a claim is, what the constructed layers are, and claims that do not apply."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -100,3 +102,13 @@ def test_a_block_without_norm_adds():
     layer = positional_writer(4, 1, 0.5, 2.0)
     x = torch.ones(1, 3, 4, dtype=torch.float64)
     torch.testing.assert_close(identity_block(layer, x), x + layer(x))
+
+
+@pytest.mark.parametrize(
+    ("beta", "layers"), [(0.5, 1), (0.5, 2), (2 / 3, 3), (0.25, 2), (0.5, 3), (0.8, 4), (0.95, 2)]
+)
+def test_every_profile_holds_at_all_horizons(beta, layers):
+    found = list(claims_retrieval.profile(beta, layers))
+    assert broken(found) == set()
+    horizons = [json.loads(c.instance)["horizon"] for c in found if c.claim == "margins_positive"]
+    assert horizons == [100, 400, 900]
