@@ -1,5 +1,6 @@
 """Claims 4, 12 and 13: depth, and a zero-order-hold layer end to end (appendices G and H)."""
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -111,7 +112,7 @@ def calculus(name: str, kinds: tuple[str, ...], seed: int) -> Claim:
     x = torch.from_numpy(stream.normal(size=(1, LENGTH, WIDTH)))
     norms, entering = [], x
     for one in layers:
-        norms.append(_norms(lambda u, one=one: identity_block(one, u), entering))
+        norms.append(_norms(functools.partial(identity_block, one), entering))
         entering = identity_block(one, entering)
 
     def stack(u: Tensor) -> Tensor:

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.special import gammaln
 from torch import Tensor
 
 from fedscan.experiments.sessa.claim import Claim, at_most, equal, tends_to
 from fedscan.experiments.sessa.constructed import blank, random_layer
 from fedscan.experiments.sessa.profiles import routing
 from fedscan.experiments.sessa.slopes import one_by_one
+from fedscan.models.sessa import Sessa
 from fedscan.seeds import generator
 from fedscan.theory import feedback
 from fedscan.theory.envelopes import recurrence_bound, zoh_state_bound
@@ -185,7 +187,7 @@ def uniform(gain: float) -> Iterator[Claim]:
     yield tends_to("uniform_constant_falls", "F.3", falls, -gain, FIT_TOLERANCE, gain=gain)
     # Further out the logarithms of Gamma lose more digits than a violation could have.
     t_long = np.unique(np.geomspace(1, 10**4, 200).astype(int)).astype(float)
-    ratio = np.exp(feedback.gammaln(t_long + gain) - feedback.gammaln(t_long + 1))
+    ratio = np.exp(gammaln(t_long + gain) - gammaln(t_long + 1))
     upper = (ratio / t_long ** (gain - 1)).max()
     yield at_most("gautschi_upper", "(67)", upper, 1.0, gain=gain)
     lower = ((t_long + 1) ** (gain - 1) / ratio).max()
@@ -249,12 +251,12 @@ def _recurrences(stream: np.random.Generator, index: int) -> Iterator[Claim]:
     t, tau = np.nonzero(np.tril(np.ones((length, length)), -1))
     passed = total[t + 1] - total[tau + 1]
     kernels = np.abs((out[t] * np.exp(-a * passed[:, None]) * into[tau]).sum(-1))
-    norms = (float(np.linalg.norm(part, axis=1).max()) for part in (out, into))
-    top = (*norms, float(a.min()))
-    ratio = kernels / recurrence_bound(*top, passed)
+    out_norm, in_norm = (float(np.linalg.norm(part, axis=1).max()) for part in (out, into))
+    slowest = float(a.min())
+    ratio = kernels / recurrence_bound(out_norm, in_norm, slowest, passed)
     yield at_most("recurrence", "Proposition 9ii", ratio.max(), 1.0, instance=index)
     freeze = (passed / (t - tau)).min()
-    ratio = kernels / recurrence_bound(*top, freeze * (t - tau))
+    ratio = kernels / recurrence_bound(out_norm, in_norm, slowest, freeze * (t - tau))
     yield at_most(
         "failed_freeze", "Proposition 3", ratio.max(), 1.0, c_delta=freeze, instance=index
     )
@@ -290,7 +292,7 @@ def _block(seed: int, index: int) -> Iterator[Claim]:
         )  # fmt: skip
 
 
-def block_bound(layer: torch.nn.Module, radius: float) -> float:
+def block_bound(layer: Sessa, radius: float) -> float:
     """Return the bound of Proposition 25 on ||x_t + layer(x)_t||, no norm.
 
     Args:
@@ -309,7 +311,7 @@ def block_bound(layer: torch.nn.Module, radius: float) -> float:
     a = norm(w[:d]) * radius + norm(b[:d])
     gate = norm(w[d:]) * radius + norm(b[d:])
     value, bias = layer.v_proj.weight, layer.v_proj.bias
-    if layer.heads == 1:
+    if layer.forward_proj is None:
         f = norm(value) * a + (0.0 if bias is None else norm(bias))
     else:
         # Every head mixes by itself.

@@ -210,7 +210,8 @@ def _attention(layer: Sessa, x: Tensor, of_f: Tensor, about: dict[str, float]) -
     def scores(u: Tensor) -> Tensor:
         inner = parts(u)[0]
         q, k = rotate(layer.q_proj(inner)), rotate(layer.k_proj(inner))
-        return (q @ k.mT)[0] / WIDTH**0.5
+        scaled: Tensor = (q @ k.mT)[0] / WIDTH**0.5
+        return scaled
 
     later = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
     alpha = scores(x).masked_fill(later, -torch.inf).softmax(-1)

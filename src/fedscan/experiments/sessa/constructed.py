@@ -63,7 +63,8 @@ def set_gain(layer: Sessa, gain: float) -> None:
 
 def identity_block(layer: nn.Module, x: Tensor) -> Tensor:
     """Return a residual block without norm: x + layer(x)."""
-    return x + layer(x)
+    added: Tensor = layer(x)
+    return x + added
 
 
 def gelu(x: float) -> float:

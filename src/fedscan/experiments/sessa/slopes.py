@@ -17,9 +17,9 @@ def batched(run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         Shape of the output, then of x.
     """
     leaf, out = _applied(run, x)
-    each = torch.eye(out.numel(), dtype=out.dtype).unflatten(1, out.shape)
+    each = torch.eye(out.numel(), dtype=out.dtype).reshape(-1, *out.shape)
     (found,) = torch.autograd.grad(out, leaf, each, is_grads_batched=True, materialize_grads=True)
-    return found.unflatten(0, out.shape)
+    return found.reshape(*out.shape, *x.shape)
 
 
 def one_by_one(run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -34,7 +34,7 @@ def one_by_one(run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """
     leaf, out = _applied(run, x)
     rows = [torch.autograd.grad(one, leaf, retain_graph=True)[0] for one in out.flatten().unbind()]
-    return torch.stack(rows).unflatten(0, out.shape)
+    return torch.stack(rows).reshape(*out.shape, *x.shape)
 
 
 def _applied(run: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, Tensor]:

@@ -27,9 +27,11 @@ def numbers(claims: pd.DataFrame, retrieval: pd.DataFrame) -> Iterator[Number]:
         largest = float(applied["ratio"].max()) if len(applied) else np.nan
         yield Number("claims", str(name), "largest_ratio", largest, note=note)
         yield Number("claims", str(name), "violations", int(own["violated"].sum()), note=note)
-    for (beta, layers), own in retrieval.groupby(["beta", "layers"], sort=False):
+    pairs = dict.fromkeys(zip(retrieval["beta"], retrieval["layers"], strict=True))
+    for beta, layers in pairs:
+        own = retrieval[(retrieval["beta"] == beta) & (retrieval["layers"] == layers)]
         row = f"beta {beta:g}, {layers} macro-layer(s)"
-        nu = profile_exponent(float(beta), int(layers))
+        nu = profile_exponent(beta, layers)
         kernel = own[own["level"] == "kernel"]
         far = kernel[kernel["horizon"] == kernel["horizon"].max()]
         late = far[far["lag"] >= far["horizon"] / 10]
