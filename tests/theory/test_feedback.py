@@ -156,3 +156,49 @@ def test_hops_add_up_to_the_solution():
     norms = fb.hop_norms(B, f, 8)
     assert norms[0] == pytest.approx(np.linalg.norm(f))
     assert norms[-1] == pytest.approx(np.linalg.norm(fb.kernel(B) @ f))
+
+
+@pytest.mark.parametrize("gain", [0.2, 0.7])
+def test_the_uniform_constant_is_the_kernels_at_long_lags(gain):
+    for source in (0, 4, 100):
+        lag = 1e7
+        scaled = fb.uniform_kernel(gain, source, lag) * lag ** (1 - gain)
+        assert fb.uniform_constant(gain, source) == pytest.approx(float(scaled), rel=1e-4)
+
+
+@pytest.mark.parametrize("beta", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("hops", [1, 2, 3, 5])
+def test_convolutions_are_bounded_at_every_lag(beta, hops):
+    n = np.arange(1, 400, dtype=float)
+    single = found = n**-beta
+    for _ in range(hops - 1):
+        found = np.concatenate([[0.0], np.convolve(found, single)[: len(n) - 1]])
+    bound = fb.power_convolution_bound(beta, hops, n)
+    assert (bound[: hops - 1] == 0).all()
+    assert (found <= bound * (1 + 1e-12)).all()
+    # Its order is that of the limit, of which it is no more than a little above.
+    limit = fb.power_convolution_limit(beta, hops)
+    far = np.array([1e9])
+    scaled = fb.power_convolution_bound(beta, hops, far) / far ** (hops * (1 - beta) - 1)
+    assert scaled[0] == pytest.approx(limit, rel=1e-5)
+
+
+def test_a_softmax_moves_at_most_as_its_bound_and_one_logit_nearly_as_much():
+    stream = np.random.default_rng(5)
+    step = 1e-6
+    for _ in range(20):
+        logits, slopes = stream.normal(size=(2, 7))
+
+        def weights(by, logits=logits, slopes=slopes):
+            e = np.exp(logits + by * slopes)
+            return e / e.sum()
+
+        moved = np.abs(weights(step) - weights(-step)).sum() / (2 * step)
+        assert moved <= fb.softmax_slope_bound(weights(0), np.abs(slopes)) * (1 + 1e-6)
+    # Of a small weight alone: 2 alpha (1 - alpha) of 2 alpha.
+    alone = np.zeros(7)
+    logits, alone[0] = np.array([-8.0] + 6 * [0.0]), 1.0
+    e = [np.exp(logits + by * alone) for by in (step, -step)]
+    moved = np.abs(e[0] / e[0].sum() - e[1] / e[1].sum()).sum() / (2 * step)
+    alpha = np.exp(logits) / np.exp(logits).sum()
+    assert moved == pytest.approx(fb.softmax_slope_bound(alpha, alone), rel=1e-3)

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from fedscan.theory.retrieval import (
+    exponent_error,
     gates,
+    macro_applied,
     macro_kernel,
     margins,
     profile_exponent,
@@ -29,6 +31,29 @@ def macro_by_hand(beta, length):
 @pytest.mark.parametrize("beta", [0.25, 0.5, 0.9])
 def test_a_macro_layer_token_by_token(beta):
     np.testing.assert_allclose(macro_kernel(beta, 17), macro_by_hand(beta, 17), rtol=1e-12)
+
+
+@pytest.mark.parametrize("beta", [0.05, 0.5, 0.95])
+def test_a_macro_layer_in_linear_time(beta):
+    x = np.random.default_rng(1).normal(size=300)
+    np.testing.assert_allclose(macro_applied(beta, x), macro_kernel(beta, 300) @ x, rtol=1e-9)
+    np.testing.assert_allclose(macro_applied(beta, np.ones(1)), macro_kernel(beta, 1)[0])
+
+
+@pytest.mark.parametrize(("beta", "layers"), [(0.5, 2), (2 / 3, 3), (0.8, 4), (0.25, 3)])
+def test_local_exponents_are_within_their_expected_error(beta, layers):
+    scores = np.zeros(30_000)
+    scores[3] = 1.0
+    for _ in range(layers):
+        scores = macro_applied(beta, scores)
+    nu = profile_exponent(beta, layers)
+    for lag in (1_000, 20_000):
+        ends = np.array([lag, int(1.1 * lag)])
+        slope = np.diff(np.log(scores[3 + ends]))[0] / np.diff(np.log1p(ends))[0]
+        assert abs(slope - nu) <= exponent_error(beta, layers, 3, lag) + 3 / lag
+    # No correction where one hop makes the score, and less of it further away.
+    assert exponent_error(beta, 1, 3, 100) == 0
+    assert exponent_error(beta, 2, 3, 1e5) < exponent_error(beta, 2, 3, 1e3)
 
 
 def test_a_longer_kernel_has_the_shorter_one_in_it():

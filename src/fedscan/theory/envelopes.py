@@ -3,9 +3,12 @@
 Horbatko, "Sessa: Selective State Space Attention", sections 4.3, appendices B and G. NumPy.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
+
+from fedscan.theory.feedback import harmonic_power_bound, power_convolution_bound
 
 
 class LoopConstants(NamedTuple):
@@ -73,6 +76,36 @@ def loop_jacobian_bound(constants: LoopConstants, lags: np.ndarray) -> np.ndarra
     # For eta = 0 the exponent is 1, where the constant has no value and nothing is convolved.
     spread = convolution_constant(beta) if c.eta > 0 else 0.0
     return np.asarray(factor * (own + (1 + spread) * earlier) * loop_envelope(lags, beta))
+
+
+def recurrence_bound(
+    out_norm: float, in_norm: float, rate: float, passed: np.ndarray
+) -> np.ndarray:
+    """Return the bound of Proposition 9ii on ||C_t prod A B_tau|| of a selective recurrence.
+
+    Args:
+        out_norm: largest ||C_t||.
+        in_norm: largest ||B_tau||.
+        rate: lambda, smallest decay rate.
+        passed: sum of step sizes after tau up to t; where freeze time fails, at least c (t - tau).
+
+    Returns:
+        out_norm in_norm exp(-rate passed).
+    """
+    return np.asarray(out_norm * in_norm * np.exp(-rate * np.asarray(passed, float)))
+
+
+def zoh_state_bound(largest_input: float, rate_min: float) -> float:
+    """Return the bound of 4.4 on a zero-order-hold channel's state, from rest.
+
+    Args:
+        largest_input: M, largest |b_t|.
+        rate_min: smallest decay rate a.
+
+    Returns:
+        M / rate_min.
+    """
+    return largest_input / rate_min
 
 
 def zoh_jacobian_bound(
@@ -144,6 +177,67 @@ def recurrence_stack_envelope(lags: np.ndarray, layers: int, rate: float) -> np.
     """
     lag = np.asarray(lags, float)
     return np.asarray((1 + lag) ** (layers - 1) * np.exp(-rate * lag))
+
+
+def loop_stack_envelope(lags: np.ndarray, layers: int, beta: float) -> np.ndarray:
+    """Return the sum over k <= L of lag^(k(1-beta)-1) (1 + log(1 + lag))^k, stacked loops.
+
+    Args:
+        lags: at least 1.
+        layers: L.
+        beta: decay exponent in (0, 1).
+
+    Returns:
+        Same shape; it vanishes with the lag if and only if L (1 - beta) < 1.
+    """
+    lag = np.asarray(lags, float)[..., None]
+    k = np.arange(1, layers + 1)
+    return np.asarray((lag ** (k * (1 - beta) - 1) * (1 + np.log1p(lag)) ** k).sum(-1))
+
+
+def attention_stack_bound(layers: int, length: int) -> np.ndarray:
+    """Return a bound on what L residual blocks of uniform attention pass on, from (77).
+
+    Args:
+        layers: L.
+        length: tokens.
+
+    Returns:
+        (length): of every source, the sum over k of C(L, k) times the bound on k hops.
+    """
+    parts = [math.comb(layers, k) * harmonic_power_bound(k, length) for k in range(1, layers + 1)]
+    return np.asarray(np.sum(parts, axis=0))
+
+
+def recurrence_stack_constant(layers: int) -> float:
+    """Return what ``recurrence_stack_envelope`` is multiplied by to bound L residual blocks.
+
+    Each block passes exp(-rate lag), so that k hops weigh C(lag - 1, k - 1) exp(-rate lag).
+
+    Args:
+        layers: L.
+    """
+    return sum(math.comb(layers, k) / math.factorial(k - 1) for k in range(1, layers + 1))
+
+
+def loop_stack_bound(lags: np.ndarray, layers: int, beta: float) -> np.ndarray:
+    """Return a bound on L residual blocks that each pass ``loop_envelope`` (ours, constants too).
+
+    Args:
+        lags: at least 1.
+        layers: L.
+        beta: decay exponent in (0, 1).
+
+    Returns:
+        Same shape; of the order of ``loop_stack_envelope``.
+    """
+    lag = np.asarray(lags, float)
+    logs = 1 + np.log1p(lag)
+    parts = [
+        math.comb(layers, k) * power_convolution_bound(beta, k, lag) * logs**k
+        for k in range(1, layers + 1)
+    ]
+    return np.asarray(np.sum(parts, axis=0))
 
 
 def scaffold_error_bound(dynamic: int, balanced: int, radius: float, eps: float) -> float:

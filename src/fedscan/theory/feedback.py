@@ -73,6 +73,19 @@ def softmax_range(spread: float, entries: int) -> tuple[float, float]:
     return math.exp(-spread) / entries, math.exp(spread) / entries
 
 
+def softmax_slope_bound(weights: np.ndarray, slopes: np.ndarray) -> float:
+    """Return the bound of 4.3 on the sum over j of ||d alpha_j / d z||.
+
+    Args:
+        weights: alpha, (entries).
+        slopes: ||d logit_i / d z||, (entries).
+
+    Returns:
+        2 sum of alpha_i slope_i.
+    """
+    return float(2 * (weights * slopes).sum())
+
+
 def decay_bound(gain_max: float, c2: float, lags: np.ndarray) -> np.ndarray | None:
     """Return the bound of Theorem 8 on |K_{tau + lag, tau}| for every source tau.
 
@@ -129,6 +142,20 @@ def uniform_exponent(gain: float, source: float, lags: np.ndarray) -> np.ndarray
     return np.asarray(lag * (digamma(source + lag + gain) - digamma(source + lag + 1)))
 
 
+def uniform_constant(gain: float, source: np.ndarray | float) -> np.ndarray:
+    """Return a_tau of F.3, what K lag^(1 - gain) tends to; it falls as tau^-gain.
+
+    Args:
+        gain: gamma in (0, 1).
+        source: tau.
+
+    Returns:
+        gamma Gamma(tau+1) / Gamma(tau+1+gamma).
+    """
+    tau = np.asarray(source, float)
+    return np.asarray(gain * np.exp(gammaln(tau + 1) - gammaln(tau + 1 + gain)))
+
+
 def uniform_two_sided(gain: float, largest_source: int) -> TwoSided:
     """Return the constants of F.3 for sources 0 .. largest_source.
 
@@ -136,8 +163,7 @@ def uniform_two_sided(gain: float, largest_source: int) -> TwoSided:
         gain: gamma.
         largest_source: tau_max; no constants hold for all sources.
     """
-    tau = np.arange(largest_source + 1)
-    a = gain * np.exp(gammaln(tau + 1) - gammaln(tau + 1 + gain))
+    a = uniform_constant(gain, np.arange(largest_source + 1))
     return TwoSided(float(a.min() * (largest_source + 2) ** (gain - 1)), float(a.max()))
 
 
@@ -182,6 +208,26 @@ def power_convolution_limit(beta: float, hops: int) -> float:
         Gamma(1-beta)^k / Gamma(k(1-beta)).
     """
     return math.exp(hops * math.lgamma(1 - beta) - math.lgamma(hops * (1 - beta)))
+
+
+def power_convolution_bound(beta: float, hops: int, lags: np.ndarray) -> np.ndarray:
+    """Return a bound on the k-fold convolution of n^-beta, n >= 1, at every lag (ours).
+
+    By Gautschi's inequality n^-beta is at most Gamma(n - beta) / Gamma(n), coefficients of
+    (1 - x)^-(1 - beta), whose powers are known. Its ratio to the convolution tends to 1.
+
+    Args:
+        beta: in (0, 1).
+        hops: k.
+        lags: at least 1.
+
+    Returns:
+        Gamma(c)^k Gamma(lag-k+kc) / (Gamma(kc) Gamma(lag-k+1)), c = 1 - beta; 0 below lag k.
+    """
+    c, rest = 1 - beta, np.asarray(lags, float) - hops
+    left = np.maximum(rest, 0)
+    logs = hops * gammaln(c) - gammaln(hops * c) + gammaln(left + hops * c) - gammaln(left + 1)
+    return np.where(rest >= 0, np.exp(logs), 0.0)
 
 
 def hop_norms(B: np.ndarray, f: np.ndarray, hops: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.special import gammaln
 
 
 class Margins(NamedTuple):
@@ -46,6 +47,45 @@ def macro_kernel(beta: float, length: int) -> np.ndarray:
     sources = average * (t + 1.0) ** (1 - beta)
     spread = solve_triangular(np.eye(length) - loop, sources, lower=True, unit_diagonal=True)
     return np.asarray(np.eye(length) + spread)
+
+
+def macro_applied(beta: float, x: np.ndarray) -> np.ndarray:
+    """Return M x of one macro-layer in time linear in the length.
+
+    Args:
+        beta: decay exponent in (0, 1).
+        x: (length).
+
+    Returns:
+        (length).
+    """
+    gain, t = 1 - beta, np.arange(len(x), dtype=float)
+    f = np.cumsum((t + 1) ** gain * x) / (t + 1)
+    # Sums P of the loop's outputs obey P_t = (1 + gain / t) P_{t-1} + f_t, grown by G.
+    G = np.exp(gammaln(t + 1 + gain) - gammaln(t + 1) - gammaln(1 + gain))
+    sums = G * np.cumsum(f / G)
+    loop = f.copy()
+    loop[1:] += gain * sums[:-1] / t[1:]
+    return np.asarray(x + loop)
+
+
+def exponent_error(beta: float, layers: int, source: int, lag: float) -> float:
+    """Return about how far a score's local exponent is from nu at a finite lag (ours).
+
+    k hops grow as (t^c - (source + 1)^c)^(k-1), c = 1 - beta, not yet as t^(c(k-1)).
+
+    Args:
+        beta: decay exponent in (0, 1).
+        layers: macro-layers k.
+        source: tau*.
+        lag: tokens, above source + 1.
+
+    Returns:
+        (k - 1) c / ((lag / (source + 1))^c - 1): it vanishes with the lag, slowly where beta is
+        near 1.
+    """
+    c = 1 - beta
+    return (layers - 1) * c / float((lag / (source + 1)) ** c - 1)
 
 
 def gates(source: int, horizon: int, leak: float) -> np.ndarray:

@@ -27,7 +27,7 @@ def test_the_tables(finished):
     claims, retrieval = tables(finished)
     assert not claims["violated"].any()
     assert claims["claim"].nunique() >= 55
-    assert set(claims["group"]) == GROUPS == set(STUDIED)
+    assert set(claims["group"]) == set(GROUPS) == set(STUDIED)
     assert set(retrieval["level"]) == {"kernel", "weights"}
     assert (retrieval["margin"] > 0).all()
     same = retrieval["score"] - retrieval["competitors"] - retrieval["margin"]
@@ -47,18 +47,17 @@ def test_groups_are_kept_and_the_bytes_are_the_same(copy):
 def test_every_claim_of_the_page_has_a_number(finished):
     found = list(numbers(*tables(finished)))
     claims = {n.row for n in found if n.table == "claims"}
-    assert {
-        "nilpotency", "neumann_series", "paths", "row_sums", "solution", "kernel_norm", "block",
-        "softmax_upper", "decay", "decay_realised", "uniform_kernel", "uniform_exponent",
-        "gautschi_upper", "attention_slope", "recurrence", "failed_freeze", "invariant_rate",
-        "zoh_state", "zoh_jacobian", "softmax_slope", "softmax_slope_of_one", "jacobian_identity",
-        "convolution", "loop_jacobian", "block_jacobian", "attention_jacobian",
-        "residual_calculus", "harmonic_kernel", "exponential_paths", "power_convolution",
-        "positional_writer", "position_is_read", "rotary_selection", "mixture_error", "gelu_ramp",
-        "gelu_pair", "scaffold_norm", "lag_copies", "macro_diagonal", "macro_lower",
-        "margins_positive", "profile_exponent", "competitors", "weights_are_kernels",
-        "margin_below_norm",
-    } <= claims  # fmt: skip
+    assert claims == set().union(*GROUPS.values())
+    ratios = {n.row: n.value for n in found if n.quantity == "largest_ratio"}
+    assert ratios.pop("mamba2_decay") != ratios["decay"]  # it has none
+    assert all(value <= 1 + 1e-9 for value in ratios.values())
+    instances = {n.row: n.value for n in found if n.quantity == "instances"}
+    assert sum(instances.values()) == len(tables(finished)[0])
+    spreads = [n.value for n in found if n.quantity == "spread_over_horizons"]
+    assert len(spreads) == 3
+    assert all(1 <= value < 3 for value in spreads)
+    nus = [n.value for n in found if n.quantity == "nu"]
+    assert nus == [-0.5, 0.0, 0.5]
     exponents = {n.row: n.value for n in found if n.quantity == "exponent"}
     assert exponents["beta 0.5, 2 macro-layer(s)"] == pytest.approx(0, abs=0.12)
     assert exponents["beta 0.25, 2 macro-layer(s)"] == pytest.approx(0.5, abs=0.12)
@@ -77,7 +76,7 @@ def test_checks_pass(finished):
     [
         ("violated", True, "no claim is violated"),
         ("measured", float("inf"), "claims are of finite numbers"),
-        ("group", "depth", "every group of claims"),
+        ("group", "depth", "every claim"),
         ("code_hash", "older", "sessa results of the present code"),
     ],
 )
@@ -88,6 +87,15 @@ def test_checks_fail(copy, column, value, name):
     rows.loc[chosen, column] = value
     parquet.write(path, CLAIMS, rows, {})
     assert outcomes(copy)[name] is False
+
+
+def test_one_missing_claim_fails(copy):
+    path = copy / "sessa/theory/sessa_claims.parquet"
+    rows = parquet.read_frame(path, CLAIMS)
+    parquet.write(path, CLAIMS, pd.DataFrame(rows[rows["claim"] != "readout"]), {})
+    (found,) = (c for c in theory_checks(SETTINGS, copy) if c.check == "every claim")
+    assert not found.passed
+    assert found.detail.endswith("missing: readout")
 
 
 def test_a_missing_construction_fails(copy):

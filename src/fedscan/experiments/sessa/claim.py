@@ -7,7 +7,7 @@ import numpy as np
 
 # What sums of rounded numbers allow a bound to be passed by, relative.
 ROUNDING = 1e-9
-BOUND, IDENTITY = "bound", "identity"
+BOUND, IDENTITY, LIMIT = "bound", "identity", "limit"
 
 
 class Claim(NamedTuple):
@@ -28,7 +28,8 @@ class Claim(NamedTuple):
 
     def row(self) -> dict[str, Any]:
         """Return the columns of the table."""
-        ratio = self.measured / self.bound if self.bound else (np.inf if self.measured else 0.0)
+        held_at_zero = 0.0 if self.measured <= 0 else np.inf
+        ratio = self.measured / self.bound if self.bound else held_at_zero
         return {**self._asdict(), "ratio": float(ratio), "violated": self.violated}
 
 
@@ -60,9 +61,30 @@ def equal(
         source: place in the paper.
         found: a number or array.
         wanted: what it is to be.
-        tolerance: largest difference, absolute, that rounding or a stated limit allows.
+        tolerance: largest difference, absolute, that rounding allows.
         **instance: its parameters.
     """
+    return _near(IDENTITY, claim, source, found, wanted, tolerance, instance)
+
+
+def tends_to(
+    claim: str, source: str, found: Any, limit: Any, tolerance: float, **instance: Any
+) -> Claim:
+    """Return a claim that a value far out is near what it tends to.
+
+    Args:
+        claim: short name.
+        source: place in the paper.
+        found: a number or array.
+        limit: what it tends to.
+        tolerance: largest difference that is still to be expected there.
+        **instance: its parameters.
+    """
+    return _near(LIMIT, claim, source, found, limit, tolerance, instance)
+
+
+def _near(
+    kind: str, claim: str, source: str, found: Any, wanted: Any, tolerance: float, instance: Any
+) -> Claim:
     difference = float(np.max(np.abs(np.asarray(found, float) - np.asarray(wanted, float))))
-    text = json.dumps(instance, sort_keys=True)
-    return Claim(claim, source, text, IDENTITY, difference, tolerance)
+    return Claim(claim, source, json.dumps(instance, sort_keys=True), kind, difference, tolerance)

@@ -11,6 +11,8 @@ from fedscan.models.sessa import Sessa, construct
 from fedscan.theory.feedback import uniform_response
 
 GAIN_MAX = 0.999
+# Of layers set by hand: any gain below 1 that is asked for can be reached.
+ANY_GAIN = 1 - 2.0**-50
 
 
 def random_layer(
@@ -43,7 +45,7 @@ def blank(width: int) -> Sessa:
     Args:
         width: D, even.
     """
-    layer = Sessa(width, 1, "authors", GAIN_MAX).double().requires_grad_(False)
+    layer = Sessa(width, 1, "authors", ANY_GAIN).double().requires_grad_(False)
     for tensor in layer.parameters():
         tensor.zero_()
     return layer
@@ -54,14 +56,15 @@ def set_gain(layer: Sessa, gain: float) -> None:
 
     Args:
         layer: changed in place.
-        gain: below ``GAIN_MAX`` in magnitude.
+        gain: below the layer's largest in magnitude.
     """
-    layer.gain_bias.fill_(math.atanh(gain / GAIN_MAX))
+    layer.gain_bias.fill_(math.atanh(gain / layer.gain_max))
 
 
 def identity_block(layer: nn.Module, x: Tensor) -> Tensor:
     """Return a residual block without norm: x + layer(x)."""
-    return x + layer(x)
+    added: Tensor = layer(x)
+    return x + added
 
 
 def gelu(x: float) -> float:
@@ -98,7 +101,7 @@ POSITION_GAIN, POSITION_SCALE = 0.6, 400.0
 FOCUS, WINDOW_SLOPE, PAIR_SLOPE = 0.05, 200.0, 8.0
 
 
-def _focused(pairs: Mapping[int, tuple[dict[int, float], float]]) -> Sessa:
+def focused(pairs: Mapping[int, tuple[dict[int, float], float]]) -> Sessa:
     """Return a layer whose forward attention sees its own token alone, by the position's channel.
 
     Args:
@@ -135,7 +138,7 @@ def selector(positions: np.ndarray, source: int, leak: float) -> Sessa:
     slots = {
         slot: ({POSITION: WINDOW_SLOPE}, -WINDOW_SLOPE * edge) for slot, edge in enumerate(edges)
     }
-    layer = _focused(slots)
+    layer = focused(slots)
     for slot, sign in enumerate((1, -1, -1, 1)):
         layer.in_proj.bias[WIDTH + slot] = 1.0
         layer.out_proj.weight[GATE, slot] = sign * (1 - leak)
@@ -145,7 +148,7 @@ def selector(positions: np.ndarray, source: int, leak: float) -> Sessa:
 
 def multiplier() -> Sessa:
     """Return a layer that multiplies the signal by the gate (K.11)."""
-    layer = _focused(dict(enumerate(_pair(GATE, -1.0))))
+    layer = focused(dict(enumerate(_pair(GATE, -1.0))))
     for slot, sign in ((0, 1), (1, -1)):
         layer.in_proj.weight[WIDTH + slot, SIGNAL] = 1.0
         layer.out_proj.weight[SIGNAL, slot] = sign / PAIR_SLOPE
@@ -154,7 +157,7 @@ def multiplier() -> Sessa:
 
 def source_writer() -> Sessa:
     """Return a layer that sets the source's channel to profile times signal."""
-    layer = _focused(dict(enumerate([*_pair(PROFILE), *_pair(SOURCE)])))
+    layer = focused(dict(enumerate([*_pair(PROFILE), *_pair(SOURCE)])))
     for slot, sign in ((0, 1), (1, -1)):
         layer.in_proj.weight[WIDTH + slot, SIGNAL] = 1.0
         layer.out_proj.weight[SOURCE, slot] = sign / PAIR_SLOPE

@@ -1,16 +1,21 @@
 """Figures of the claims: decay with fixed routing, and constructed retrieval."""
 
+import math
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from fedscan.analysis.style import nothing_to_show, panel
+from fedscan.seeds import generator
 from fedscan.theory.envelopes import attention_stack_envelope, recurrence_stack_envelope
-from fedscan.theory.feedback import decay_bound, uniform_kernel
+from fedscan.theory.feedback import decay_bound, kernel, routing, uniform_kernel
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 # Of the comparison classes in the figure: layers, and decay per token.
 LAYERS, RATE = 4, 0.02
+# Of random routing in the figure: tokens, and the logits' spread.
+TOKENS, SPREAD = 400, 0.3
 
 
 def decay_theory(gains: list[float]) -> Figure:
@@ -20,7 +25,9 @@ def decay_theory(gains: list[float]) -> Figure:
         gains: one pair of lines each.
 
     Returns:
-        |K| of sources 0 and 30 against lag, with Theorem 8's bound (c_2 = 1) and 1 / lag.
+        |K| of uniform routing from sources 0 and 30 against lag (closed form), and of random
+        routing the largest over sources (dots); Theorem 8's bound for either, where it claims
+        something, and 1 / lag.
     """
     if not gains:
         return nothing_to_show("no gains are configured")
@@ -31,16 +38,35 @@ def decay_theory(gains: list[float]) -> Figure:
             values = uniform_kernel(gain, float(source), lags)
             axis.plot(lags, values, color=color, linestyle=look,
                       label=f"gain {gain:g}, source {source}")  # fmt: skip
-        bound = decay_bound(gain, 1.0, lags)
-        if bound is not None:
-            axis.plot(lags, bound, color=color, linestyle=":", linewidth=1)
+        short, largest, c2 = random_decay(gain)
+        axis.scatter(short, largest, color=color, s=6)
+        for at, constant in ((lags, 1.0), (short, c2)):
+            bound = decay_bound(gain, constant, at)
+            if bound is not None:
+                axis.plot(at, bound, color=color, linestyle=":", linewidth=1)
     axis.plot(lags, 1 / (lags + 1), color="black", linewidth=1, label="attention, 1 / (lag + 1)")
     axis.set_xscale("log")
     axis.set_yscale("log")
-    axis.set_xlabel("lag (tokens); dotted: bound of Theorem 8")
-    axis.set_ylabel("weight of a source, uniform routing")
+    axis.set_xlabel("lag (tokens); dots: random routing; dotted: bounds of Theorem 8")
+    axis.set_ylabel("weight of a source in the loop")
     axis.legend(fontsize=7, frameon=False)
     return figure
+
+
+def random_decay(gain: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return how far random routing reaches.
+
+    Args:
+        gain: largest; gains are uniform between it and its negative.
+
+    Returns:
+        Lags; the largest |K| over sources at each; c_2 of the logits' spread.
+    """
+    stream = generator(0, "decay figure", repr(gain))
+    logits = stream.uniform(0, SPREAD, (TOKENS, TOKENS))
+    K = np.abs(kernel(routing(logits, stream.uniform(-gain, gain, TOKENS))))
+    lags = np.unique(np.geomspace(1, TOKENS - 1, 40).astype(int))
+    return lags, np.array([np.diagonal(K, -lag).max() for lag in lags]), math.exp(SPREAD)
 
 
 def retrieval_profiles(rows: pd.DataFrame) -> Figure:
@@ -59,8 +85,8 @@ def retrieval_profiles(rows: pd.DataFrame) -> Figure:
     pairs = list(dict.fromkeys(zip(rows["beta"], rows["layers"], strict=True)))
     for color, (beta, layers) in zip(COLORS, pairs, strict=False):
         own = rows[(rows["beta"] == beta) & (rows["layers"] == layers)]
-        kernel = own[own["level"] == "kernel"]
-        far = kernel[kernel["horizon"] == kernel["horizon"].max()]
+        levels = own[own["level"] == "kernel"]
+        far = levels[levels["horizon"] == levels["horizon"].max()]
         label = f"Sessa, β {beta:g}, {layers} layer(s): exponent {layers * (1 - beta) - 1:g}"
         axis.plot(far["lag"], far["margin"], color=color, label=label)
         built = own[own["level"] == "weights"]

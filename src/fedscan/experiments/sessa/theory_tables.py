@@ -10,7 +10,10 @@ CLAIMS = Table(
         Column("claim", TEXT, "-", "short name"),
         Column("source", TEXT, "-", "place in the paper; 'ours' if it is not there"),
         Column("instance", TEXT, "JSON", "parameters of the instance"),
-        Column("kind", TEXT, "-", "'bound': at most; 'identity': a difference within rounding"),
+        Column(
+            "kind", TEXT, "-",
+            "'bound': at most; 'identity': equal within rounding; 'limit': near what it tends to",
+        ),
         Column("measured", FLOAT, "-", "left-hand side, or the largest difference"),
         Column("bound", FLOAT, "-", "right-hand side, or what rounding allows"),
         Column("ratio", FLOAT, "-", "measured / bound"),
@@ -19,7 +22,7 @@ CLAIMS = Table(
         *HASHES,
     ),
     ("sessa/theory/sessa_claims",),
-)
+)  # fmt: skip
 
 RETRIEVAL = Table(
     "sessa_retrieval",
