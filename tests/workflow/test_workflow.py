@@ -383,7 +383,7 @@ def similar_percent(project):
         ),
         (add_sessas_rate, COMPARED),
         # The study's models have no layer of Sessa: none is trained again.
-        (edit_sessas_layer, COMPARED | {"sessa_theory": 1, "compare": 1}),
+        (edit_sessas_layer, COMPARED | DOWNSTREAM | {"sessa_theory": 1}),
         (edit_claim, {"sessa_theory": 1, "sessa": 1, "check": 1, "html_report": 1}),
         (edit_sessas_figure, {"sessa": 1, "html_report": 1}),
         (edit_summary_of_bounds, {"bounds": 1, "html_report": 1}),

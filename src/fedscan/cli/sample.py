@@ -4,7 +4,8 @@ from pathlib import Path
 
 import torch
 
-from fedscan.experiments.sessa.inputs import VOCABULARY, read_vocabulary
+from fedscan.experiments.sessa.example import VOCABULARY
+from fedscan.experiments.sessa.inputs import read_vocabulary
 from fedscan.experiments.sessa.model_files import read_model
 from fedscan.io import checkpoints
 from fedscan.models.generate import sample

@@ -58,6 +58,7 @@ def mqar(**keys):
         ({"diagnostics": {"tasks": ["mqar", "recall"]}, "tasks": {"recall": None}},
          r"diagnostics.tasks.1 = 'recall': sessa.tasks.recall is null"),
         ({"theory": {"retrieval": [[1.5, 2]]}}, r"retrieval.0 = .*must be below 1"),
+        ({"theory": {"retrieval": [[0.5, 1.5]]}}, r"retrieval.0 = .*must be whole"),
     ],
 )  # fmt: skip
 def test_every_mistake_is_one_line(tmp_path, section, message):

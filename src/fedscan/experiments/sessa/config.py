@@ -286,10 +286,12 @@ def rules(config: Any) -> Iterator[Problem]:
         if getattr(sessa.tasks, name) is None:
             place = ("sessa", "diagnostics", "tasks", index)
             yield place, name, f"sessa.tasks.{name} is null"
-    for index, (beta, _) in enumerate(sessa.theory.retrieval):
+    for index, (beta, layers) in enumerate(sessa.theory.retrieval):
+        place = ("sessa", "theory", "retrieval", index)
         if beta >= 1:
-            place = ("sessa", "theory", "retrieval", index)
-            yield place, [beta, _], "beta, the first, must be below 1"
+            yield place, [beta, layers], "beta, the first, must be below 1"
+        if layers != int(layers):
+            yield place, [beta, layers], "the number of layers, the second, must be whole"
 
 
 def _models(models: Models) -> Iterator[Problem]:

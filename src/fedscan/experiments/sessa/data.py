@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-from fedscan.experiments.sessa.example import Example, Split, Vocabulary, splits
-from fedscan.experiments.sessa.inputs import VOCABULARY
+from fedscan.experiments.sessa.example import VOCABULARY, Example, Split, Vocabulary, splits
 from fedscan.experiments.sessa.tables import EXAMPLES
 from fedscan.experiments.sessa.tasks import TASKS
 from fedscan.io import atomic, parquet

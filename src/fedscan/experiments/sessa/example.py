@@ -5,6 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# File of a task's ids, beside its sequences.
+VOCABULARY = "vocabulary.json"
+
 
 class Example(NamedTuple):
     """One sequence.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedscan.experiments.sessa.example import Vocabulary
+from fedscan.experiments.sessa.example import VOCABULARY, Vocabulary
 from fedscan.experiments.sessa.tables import EXAMPLES
 from fedscan.io import parquet
 from fedscan.io.digests import file_sha256
@@ -15,7 +15,6 @@ from fedscan.models.sequence_shape import SequenceShape
 from fedscan.problems.sequence_task import TaskSequences
 
 Row = Mapping[str, Any]
-VOCABULARY = "vocabulary.json"
 
 
 class TaskData(NamedTuple):
