@@ -44,7 +44,8 @@ def test_every_expected_file_is_there_and_no_rule_is_forgotten(finished):
     assert missing == []
     text = finished.run("--summary", "--nolock").stdout
     rules = {line.split("\t")[2] for line in text.splitlines()[1:]}
-    assert rules == set(files)
+    # The small project trains no mixer federatedly.
+    assert rules == {rule for rule, jobs in files.items() if jobs}
 
 
 def test_a_finished_study_has_nothing_to_do(finished):

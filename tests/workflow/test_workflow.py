@@ -33,7 +33,7 @@ def test_a_run_ends_in_table_figure_and_checks(finished):
     assert "synthetic text" in (results / "compare/comparison.txt").read_text()
     checks = pd.read_parquet(results / "check/checks.parquet")
     assert checks["passed"].all()
-    assert len(set(checks["check"])) == 30
+    assert len(set(checks["check"])) == 46
     summary = (results / "bounds/summary.txt").read_text()
     assert "gradient_norm<=G_SSM" in summary
     log = next((results / "logs/federated").rglob("seed=0.log")).read_text()
@@ -50,7 +50,9 @@ def test_every_table_is_where_the_documents_say(finished):
         name = str(file.relative_to(results).with_suffix(""))
         assert any(fnmatch(name, place) for place in places[table]), name
         found.add(table)
-    assert found == set(places)
+    # A part that the small project switches off, and one that nothing asks for.
+    off = {"sessa_federated_runs", "sessa_federated_rounds", "sessa_federated_clients"}
+    assert found == set(places) - off - {"sessa_speed"}
 
 
 def test_nothing_to_do_the_second_time(finished):
