@@ -9,12 +9,11 @@ import statistics
 import time
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from fedscan.measure.largest_tensor import LargestTensor
 from fedscan.models.sessa import Sessa, construct
 from fedscan.models.sessa_decode import prefill, step
-from fedscan.models.streaming_feedback import streaming_feedback
-from fedscan.models.triangular import BLOCK, feedback
+from fedscan.models.triangular import feedback
 from fedscan.pipeline.machine import keep_freed_memory
 
 THREADS = 1
@@ -74,13 +73,8 @@ def solve(lengths, repeats):
         q, gains = q / WIDTH**0.5, 0.9 * torch.rand(batch, length, generator=g)
         leaves = [part.requires_grad_() for part in (q, k, gains, f)]
 
-        def ours(leaves=leaves, length=length):
-            q, k, gains, f = leaves
-            if length <= BLOCK:
-                out = feedback(q @ k.mT, gains, f)
-            else:
-                out = streaming_feedback(q, k, gains, f)
-            torch.autograd.grad(out.sum(), leaves)
+        def ours(leaves=leaves):
+            torch.autograd.grad(feedback(*leaves).sum(), leaves)
 
         square, tall = torch.randn(batch, length, length, generator=g), f.detach()
 
@@ -96,19 +90,6 @@ def solve(lengths, repeats):
         yield f"{where}: time / its products{bar}", found["ours"] / found["products"], "x"
 
 
-class Numbers(TorchDispatchMode):
-    """The largest tensor that is made."""
-
-    largest = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        for part in made if isinstance(made, tuple | list) else (made,):
-            if isinstance(part, torch.Tensor):
-                self.largest = max(self.largest, part.numel())
-        return made
-
-
 def memory(lengths):
     for length in lengths:
         g = torch.Generator().manual_seed(3)
@@ -120,10 +101,10 @@ def memory(lengths):
             kept.append(tensor.numel())
             return tensor
 
-        with Numbers() as seen, torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-            torch.autograd.grad(streaming_feedback(*leaves, keep=False).sum(), leaves)
+        with LargestTensor() as seen, torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            torch.autograd.grad(feedback(*leaves, keep=False).sum(), leaves)
         where = f"streaming form, 1 x {length} x 64"
-        yield f"{where}: largest tensor", seen.largest / length, "numbers per token"
+        yield f"{where}: largest tensor", seen.numbers / length, "numbers per token"
         yield f"{where}: kept for the backward pass", sum(kept) / length, "numbers per token"
 
 

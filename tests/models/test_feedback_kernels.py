@@ -11,7 +11,7 @@ pytest.importorskip("triton")
 INTERPRETED = """
 import torch
 from fedscan.models import feedback_kernels
-from tests.models.test_streaming_feedback import drawn, loop, outcome
+from tests.models.test_triangular import drawn, loop, outcome
 
 for length in (1, 2, 63, 64, 65, 100, 129):
     for keys, width in ((3, 5), (40, 70)) if length in (65,) else ((3, 5),):

@@ -1,102 +1,142 @@
-"""Feedback attention against a token loop in float64: values and gradients, blocked and not."""
+"""Feedback attention against a token loop in float64: values, gradients, memory."""
 
 import pytest
 import torch
 
+from fedscan.measure.largest_tensor import LargestTensor
 from fedscan.models import triangular
+from fedscan.models.sessa import Sessa, construct
 from fedscan.models.triangular import feedback
+from fedscan.theory.feedback import uniform_response
 
 LENGTHS = [1, 2, 63, 64, 65, 100, 129]
 
 
-def loop(logits, gains, f):
+def loop(q, k, gains, f):
     """The definition, a token at a time; autograd goes through it."""
     rows = []
     for t in range(f.shape[1]):
         s = f[:, t]
         if t:
-            alpha = logits[:, t, :t].softmax(-1)
+            alpha = (q[:, t, None] @ k[:, :t].mT)[:, 0].softmax(-1)
             earlier = torch.stack(rows, dim=1)
             s = s + gains[:, t, None] * (alpha[:, None] @ earlier)[:, 0]
         rows.append(s)
     return torch.stack(rows, dim=1)
 
 
-def drawn(length, width=5, batch=2, seed=0, dtype=torch.float64):
+def drawn(length, width=5, keys=3, batch=2, seed=0, dtype=torch.float64, scale=1.0):
     g = torch.Generator().manual_seed(seed)
-    parts = (
-        3 * torch.randn(batch, length, length, generator=g, dtype=dtype),
-        torch.rand(batch, length, generator=g, dtype=dtype) * 1.8 - 0.9,
-        torch.randn(batch, length, width, generator=g, dtype=dtype),
-    )
-    return [part.requires_grad_() for part in parts]
+    parts = [
+        scale * torch.randn(batch, length, keys, generator=g, dtype=torch.float64),
+        torch.randn(batch, length, keys, generator=g, dtype=torch.float64),
+        0.95 * torch.tanh(torch.randn(batch, length, generator=g, dtype=torch.float64)),
+        torch.randn(batch, length, width, generator=g, dtype=torch.float64),
+    ]
+    return [part.to(dtype).requires_grad_() for part in parts]
 
 
-def results(form, parts, seed=9):
-    s = form(*parts)
-    g = torch.Generator().manual_seed(seed)
-    slope = torch.randn(s.shape, generator=g, dtype=s.dtype)
-    return s, torch.autograd.grad(s, parts, slope, allow_unused=True)
+def outcome(run, parts):
+    out = run(*parts)
+    weight = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+    slopes = torch.autograd.grad((out * weight).sum(), parts, allow_unused=True)
+    return out, [
+        torch.zeros_like(p) if s is None else s for s, p in zip(slopes, parts, strict=True)
+    ]
 
 
-@pytest.fixture(params=["whole", "blocked"])
-def form(request, monkeypatch):
-    if request.param == "blocked":
-        monkeypatch.setattr(triangular, "BLOCK", 32)
-    else:
-        monkeypatch.setattr(triangular, "BLOCK", 1000)
-    return feedback
-
-
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("block", [16, 128])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_values_and_gradients_are_the_loops(form, length):
+def test_values_and_gradients_are_the_loops(monkeypatch, length, block, keep):
+    monkeypatch.setattr(triangular, "BLOCK", block)
     parts = drawn(length)
-    wanted, slopes = results(loop, parts)
-    found, own = results(form, parts)
+    found, slopes = outcome(lambda *p: feedback(*p, keep), parts)
+    wanted, expected = outcome(loop, parts)
     torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
-    for mine, theirs, part in zip(own, slopes, parts, strict=True):
-        theirs = torch.zeros_like(part) if theirs is None else theirs
-        torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-10)
+    for ours, theirs in zip(slopes, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+    narrow = [p.detach().float().requires_grad_() for p in parts]
+    found, slopes = outcome(lambda *p: feedback(*p, keep), narrow)
+    for ours, theirs in zip([found, *slopes], [wanted, *expected], strict=True):
+        assert ours.dtype == torch.float32
+        assert (ours - theirs).norm() <= 1e-4 * theirs.norm() + 1e-5
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-def test_float32_is_near(form, length):
-    exact, slopes = results(loop, drawn(length))
-    parts = [part.detach().float().requires_grad_() for part in drawn(length)]
-    found, own = results(form, parts)
-    g = torch.Generator().manual_seed(9)
-    slope = torch.randn(exact.shape, generator=g, dtype=torch.float64).float()
-    own = torch.autograd.grad(form(*parts), parts, slope)
-    assert float((found - exact).norm() / exact.norm()) < 1e-5
-    for mine, theirs in zip(own, slopes, strict=True):
-        if theirs is not None and theirs.norm() > 0:
-            assert float((mine - theirs).norm() / theirs.norm()) < 1e-4
+def test_finite_differences(monkeypatch):
+    monkeypatch.setattr(triangular, "BLOCK", 4)
+    parts = drawn(9, width=2, keys=2, batch=1)
+    assert torch.autograd.gradcheck(lambda *p: feedback(*p, False), parts)
 
 
-def test_gradients_by_differences():
-    parts = drawn(7, width=3, batch=1)
-    assert torch.autograd.gradcheck(feedback, parts, eps=1e-6, atol=1e-6)
+@pytest.mark.parametrize("scale", [30.0, 300.0])
+def test_extreme_logits(monkeypatch, scale):
+    monkeypatch.setattr(triangular, "BLOCK", 16)
+    parts = drawn(50, scale=scale)
+    found, slopes = outcome(feedback, parts)
+    wanted, expected = outcome(loop, parts)
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+    for ours, theirs in zip(slopes, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
 
 
-def test_entries_on_and_above_the_diagonal_are_not_read():
-    logits, gains, f = (part.detach() for part in drawn(9))
-    changed = logits + torch.full_like(logits, 1e3).triu()
-    assert torch.equal(feedback(changed, gains, f), feedback(logits, gains, f))
-    nan = logits.clone()
-    nan[:, 0, 0] = float("nan")
-    assert torch.isfinite(feedback(nan, gains, f)).all()
+def test_strided_inputs_and_slopes():
+    parts = drawn(40)
+    turned = [p.detach().mT.contiguous().mT.requires_grad_() if p.ndim == 3 else p for p in parts]
+    found, slopes = outcome(feedback, turned)
+    wanted, expected = outcome(feedback, parts)
+    torch.testing.assert_close(found, wanted)
+    for ours, theirs in zip(slopes, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_memory_is_linear_in_length():
+    largest, saved = [], []
+    for length in (1024, 2048, 4096):
+        parts = drawn(length, batch=1, dtype=torch.float32)
+        kept = []
+
+        def pack(tensor, kept=kept):
+            kept.append(tensor.numel())
+            return tensor
+
+        with LargestTensor() as seen, torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            out = feedback(*parts, False)
+            torch.autograd.grad(out.sum(), parts)
+        largest.append(seen.numbers)
+        saved.append(sum(kept))
+    assert largest[1] == 2 * largest[0]
+    assert largest[2] == 4 * largest[0]
+    assert largest[2] <= triangular.BLOCK * 4096
+    assert saved[2] == 4 * saved[0]
+
+
+def test_weights_are_kept_up_to_a_length(monkeypatch):
+    monkeypatch.setattr(triangular, "KEPT_LENGTH", 10)
+    counts = []
+    for length in (10, 11):
+        parts, kept = drawn(length), []
+
+        def pack(tensor, kept=kept):
+            kept.append(tensor)
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            feedback(*parts)
+        counts.append(len(kept))
+    assert counts == [7, 6]
 
 
 def test_without_gain_the_input_comes_back():
-    logits, _, f = (part.detach() for part in drawn(9))
-    assert torch.equal(feedback(logits, torch.zeros(2, 9, dtype=torch.float64), f), f)
+    q, k, gains, f = (part.detach() for part in drawn(9))
+    assert torch.equal(feedback(q, k, 0 * gains, f), f)
 
 
 def test_a_later_input_changes_nothing_earlier():
-    logits, gains, f = (part.detach() for part in drawn(20))
+    q, k, gains, f = (part.detach() for part in drawn(20))
     moved = f.clone()
     moved[:, 12] += 1
-    before, after = feedback(logits, gains, f), feedback(logits, gains, moved)
+    before, after = feedback(q, k, gains, f), feedback(q, k, gains, moved)
     assert torch.equal(before[:, :12], after[:, :12])
     assert not torch.equal(before[:, 12:], after[:, 12:])
 
@@ -106,12 +146,20 @@ def test_solutions_stay_within_their_bound():
     length, rho = 400, 0.8
     f = torch.ones(1, length, 1, dtype=torch.float64)
     gains = torch.full((1, length), rho, dtype=torch.float64)
-    s = feedback(torch.zeros(1, length, length, dtype=torch.float64), gains, f)
+    nothing = torch.zeros(1, length, 1, dtype=torch.float64)
+    s = feedback(nothing, nothing, gains, f)
     assert float(s.max()) < 1 / (1 - rho)
-    t = torch.arange(length, dtype=torch.float64)
-    # Closed form of uniform routing (F.2, ours): 1 - rho Gamma(t + rho) / (Gamma(rho) Gamma(t+1)).
-    ratio = (
-        torch.lgamma(t + rho) - torch.lgamma(torch.tensor(rho, dtype=t.dtype)) - torch.lgamma(t + 1)
-    )
-    closed = (1 - rho * ratio.exp()) / (1 - rho)
+    # Closed form of uniform routing (F.2, ours).
+    closed = torch.from_numpy(uniform_response(rho, length))
     torch.testing.assert_close(s[0, :, 0], closed, rtol=1e-9, atol=1e-9)
+
+
+def test_triton_on_a_cpu_is_refused():
+    pytest.importorskip("triton")
+    layer = Sessa(8, 2, kernels="triton")
+    with torch.no_grad():
+        construct(layer, torch.Generator().manual_seed(0))
+    with pytest.raises(
+        ValueError, match="need a GPU, and the layer is on cpu: use kernels 'torch'"
+    ):
+        layer(torch.zeros(1, 4, 8))

@@ -15,10 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fedscan.models.attention import rotate
-from fedscan.models.draws import linear, reset_projections
+from fedscan.models.draws import linear
 from fedscan.models.sequence_shape import Form
-from fedscan.models.streaming_feedback import streaming_feedback
-from fedscan.models.triangular import BLOCK, feedback
+from fedscan.models.triangular import feedback
 
 Kernels = Literal["torch", "triton"]
 # b_gamma of a new layer: gains start near tanh(1) of the largest.
@@ -169,11 +168,8 @@ class Sessa(nn.Module):
 
 
 def _torch(layer: Sessa, inner: Tensor, f: Tensor) -> Tensor:
-    if inner.shape[1] <= BLOCK:
-        # One block: there are no earlier rows, and nothing to stream.
-        return feedback(layer.logits(inner), layer.gains(inner), f)
     q, k = layer.routes(inner)
-    return streaming_feedback(q / math.sqrt(q.shape[-1]), k, layer.gains(inner), f)
+    return feedback(q / math.sqrt(q.shape[-1]), k, layer.gains(inner), f)
 
 
 def _triton(layer: Sessa, inner: Tensor, f: Tensor) -> Tensor:
@@ -204,14 +200,3 @@ def construct(layer: nn.Module, generator: torch.Generator) -> None:
             linear(module, generator)
     if hasattr(layer, "gain_bias"):
         layer.gain_bias.fill_(INITIAL_GAIN_BIAS)
-
-
-def reset(layer: nn.Module, depth: int, generator: torch.Generator) -> None:
-    """Redraw what a whole language model redraws: as for the other mixers, see ``draws``.
-
-    Args:
-        layer: a ``Sessa``, changed in place.
-        depth: layers of the model.
-        generator: source of randomness.
-    """
-    reset_projections(layer, depth, generator)

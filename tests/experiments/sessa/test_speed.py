@@ -3,9 +3,9 @@
 import torch
 
 from fedscan.experiments.sessa import plan
-from fedscan.experiments.sessa.speed import Largest
 from fedscan.experiments.sessa.tables import SPEED
 from fedscan.io import parquet
+from fedscan.measure.largest_tensor import LargestTensor
 from tests.experiments.sessa import tiny
 
 
@@ -20,7 +20,7 @@ def test_rows(tmp_path):
 
 
 def test_the_largest_tensor():
-    with Largest() as seen:
+    with LargestTensor() as seen:
         x = torch.ones(3, 5)
         (x @ torch.ones(5, 7)).sum()
     assert seen.numbers == 35

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fedscan.experiments.sessa.tables import SPEED
 from fedscan.io import parquet
 from fedscan.io.provenance import versions
+from fedscan.measure.largest_tensor import LargestTensor
 from fedscan.models.sequence_model import LAYERS, Block
 from fedscan.models.sequence_shape import SequenceShape
 from fedscan.pipeline.machine import keep_freed_memory, require_device
@@ -61,7 +61,7 @@ def _measured(mixer: str, shape: SequenceShape, length: int, settings: Any) -> d
         if repeat:  # the first also warms up
             forward.append(middle - start)
             backward.append(_now(x) - middle)
-    with Largest() as seen:
+    with LargestTensor() as seen:
         torch.autograd.grad(block(x).sum(), list(block.parameters()))
     return {
         "mixer": mixer,
@@ -77,20 +77,3 @@ def _now(x: Tensor) -> float:
     if x.is_cuda:
         torch.cuda.synchronize()
     return time.perf_counter()
-
-
-class Largest(TorchDispatchMode):
-    """Counts the numbers of the largest tensor that any operation makes."""
-
-    def __init__(self) -> None:
-        """Count from zero."""
-        super().__init__()
-        self.numbers = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operation and look at what it made."""
-        made = func(*args, **(kwargs or {}))
-        parts = made if isinstance(made, tuple | list) else (made,)
-        sizes = (part.numel() for part in parts if isinstance(part, Tensor))
-        self.numbers = max(self.numbers, *sizes, 0)
-        return made

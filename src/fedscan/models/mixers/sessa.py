@@ -4,28 +4,27 @@ from torch import nn
 
 from fedscan.models import sessa
 from fedscan.models.architecture import Architecture
+from fedscan.models.draws import reset_projections
 from fedscan.models.mixers.mixer import Mixer, prefix
 from fedscan.models.sessa_symmetries import sessa_groups
 from fedscan.params.permutation import Groups
 
 
-def make(shape: Architecture) -> nn.Module:
-    """Return a layer without values.
+def sessa_mixer(loop: bool) -> Mixer:
+    """Return the kind with or without the feedback.
 
     Args:
-        shape: architecture.
+        loop: whether there is the feedback attention.
     """
-    return sessa.Sessa(shape.d_model, shape.attention_heads)
+
+    def make(shape: Architecture) -> nn.Module:
+        return sessa.Sessa(shape.d_model, shape.attention_heads, loop=loop)
+
+    def groups(shape: Architecture, layer: int) -> Groups:
+        heads = shape.attention_heads
+        return sessa_groups(prefix(layer), layer, shape.d_model, heads, loop=loop)
+
+    return Mixer(make, sessa.construct, reset_projections, groups, continues=False)
 
 
-def groups(shape: Architecture, layer: int) -> Groups:
-    """Return the permutation groups of one layer.
-
-    Args:
-        shape: architecture.
-        layer: from 0.
-    """
-    return sessa_groups(prefix(layer), layer, shape.d_model, shape.attention_heads)
-
-
-SESSA_MIXER = Mixer(make, sessa.construct, sessa.reset, groups, continues=False)
+SESSA_MIXER = sessa_mixer(loop=True)

@@ -1,31 +1,5 @@
 """Sessa's layer without the loop: gated attention, the control."""
 
-from torch import nn
+from fedscan.models.mixers.sessa import sessa_mixer
 
-from fedscan.models import sessa
-from fedscan.models.architecture import Architecture
-from fedscan.models.mixers.mixer import Mixer, prefix
-from fedscan.models.sessa_symmetries import sessa_groups
-from fedscan.params.permutation import Groups
-
-
-def make(shape: Architecture) -> nn.Module:
-    """Return a layer without values.
-
-    Args:
-        shape: architecture.
-    """
-    return sessa.Sessa(shape.d_model, shape.attention_heads, loop=False)
-
-
-def groups(shape: Architecture, layer: int) -> Groups:
-    """Return the permutation groups of one layer.
-
-    Args:
-        shape: architecture.
-        layer: from 0.
-    """
-    return sessa_groups(prefix(layer), layer, shape.d_model, shape.attention_heads, loop=False)
-
-
-SESSA_NO_FEEDBACK_MIXER = Mixer(make, sessa.construct, sessa.reset, groups, continues=False)
+SESSA_NO_FEEDBACK_MIXER = sessa_mixer(loop=False)
