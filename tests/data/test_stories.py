@@ -110,7 +110,6 @@ def test_pairs_are_trained_without_randomness_and_lose_nothing():
     texts = [s.text for s in taken("synthetic", count=200, seed=0)]
     first, again = (bpe_tokens(texts, 400) for _ in range(2))
     assert first.description == again.description
-    assert first.sha256 == again.sha256
     assert first.vocab_size == 400
     for text in [*texts[:20], f"Zwei Kühe, 3 {END[:3]} \n\n 猫"]:
         ids = first.encode(text)

@@ -5,8 +5,7 @@ import torch
 
 from fedscan.models.sequence_model import LAYERS, initialise
 from fedscan.models.sequence_shape import (
-    COUNTS,
-    MATCHED,
+    KINDS,
     SequenceShape,
     is_whole,
     matched,
@@ -22,14 +21,14 @@ def block(mixer, d_model, heads, d_state=16, headdim=16, form="authors"):
     return parameters(one) - 2 * d_model - d_model
 
 
-@pytest.mark.parametrize("mixer", COUNTS)
+@pytest.mark.parametrize("mixer", KINDS)
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("form", ["authors", "paper"])
 def test_counts_are_those_of_built_models(mixer, tied, form):
     shape = SHAPE._replace(mixer=mixer, tied_head=tied, form=form)
     model = initialise(shape, 0)
     assert sum(p.numel() for p in model.parameters()) == parameters(shape)
-    assert set(COUNTS) == set(LAYERS)
+    assert set(KINDS) == set(LAYERS)
 
 
 @pytest.mark.parametrize(
@@ -65,16 +64,16 @@ def test_stories_at_paper_scale_match():
     assert parameters(matched(large._replace(mixer="sessa_no_feedback"), 0.03)) == 13_132_800
 
 
-@pytest.mark.parametrize("mixer", COUNTS)
+@pytest.mark.parametrize("mixer", KINDS)
 def test_a_match_is_the_closest_total(mixer):
     shape = SHAPE._replace(mixer=mixer, headdim=8)
     found, target = matched(shape, 0.03), parameters(SHAPE._replace(headdim=8))
-    if mixer not in MATCHED:
+    if not KINDS[mixer].matched:
         assert found == shape
         return
     assert abs(parameters(found) - target) <= 0.03 * target
     assert is_whole(found)
-    states = range(8, 33, 8) if MATCHED[mixer] else [16]
+    states = range(8, 33, 8) if KINDS[mixer].has_state else [16]
     others = (
         shape._replace(d_model=width, d_state=state) for width in range(2, 96) for state in states
     )
@@ -104,7 +103,7 @@ def test_drawing_leaves_torchs_own_stream_alone():
     assert torch.equal(torch.rand(1), first)
 
 
-@pytest.mark.parametrize("mixer", COUNTS)
+@pytest.mark.parametrize("mixer", KINDS)
 def test_later_tokens_change_no_earlier_one_and_all_parameters_learn(mixer):
     model = initialise(SHAPE._replace(mixer=mixer), 0).double()
     g = torch.Generator().manual_seed(0)

@@ -8,7 +8,7 @@ from fedscan.models.architecture import Architecture
 from fedscan.models.backbones import BACKBONES
 from fedscan.models.initialise import initialise as language_model
 from fedscan.models.sequence_model import initialise
-from fedscan.models.sequence_shape import COUNTS, SequenceShape
+from fedscan.models.sequence_shape import KINDS, SequenceShape
 from fedscan.models.sequence_symmetries import permutation_groups
 from fedscan.models.symmetries import permutation_groups as backbone_groups
 from fedscan.params.permutation import permute
@@ -34,7 +34,7 @@ def shuffled(params, groups):
     return params
 
 
-@pytest.mark.parametrize("mixer", COUNTS)
+@pytest.mark.parametrize("mixer", KINDS)
 @pytest.mark.parametrize(("heads", "form"), [(2, "authors"), (1, "paper")])
 def test_every_kind_of_group_is_a_symmetry(mixer, heads, form):
     shape = SHAPE._replace(mixer=mixer, heads=heads, forward_heads=heads, form=form)

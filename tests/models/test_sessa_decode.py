@@ -5,11 +5,11 @@ import torch
 
 from fedscan.models.generate import next_logits, sample
 from fedscan.models.sequence_model import initialise
-from fedscan.models.sequence_shape import COUNTS, SequenceShape
+from fedscan.models.sequence_shape import KINDS, SequenceShape
 from fedscan.models.sessa import Sessa, construct
 from fedscan.models.sessa_decode import prefill, step
 
-KINDS = {
+CASES = {
     "sessa": {},
     "no loop": {"loop": False},
     "one gain": {"selective_gain": False},
@@ -32,9 +32,9 @@ def tokens(length, dtype=torch.float64):
 
 
 @pytest.mark.parametrize("first", [1, 5, 19])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CASES)
 def test_prompt_and_steps_are_one_pass(kind, first):
-    layer, hidden = built(**KINDS[kind]), tokens(20)
+    layer, hidden = built(**CASES[kind]), tokens(20)
     wanted = layer(hidden)
     out, cache = prefill(layer, hidden[:, :first], 20)
     parts = [out]
@@ -79,7 +79,7 @@ def test_what_does_not_fit_is_refused():
         step(built(heads=1), tokens(1)[:, 0], cache)
 
 
-@pytest.mark.parametrize("mixer", COUNTS)
+@pytest.mark.parametrize("mixer", KINDS)
 def test_a_models_next_logits_are_those_of_the_whole(mixer):
     model = initialise(SHAPE._replace(mixer=mixer), 0).double().requires_grad_(False)
     ids = torch.arange(24).reshape(2, 12) % 17

@@ -11,9 +11,9 @@ from fedscan.models.architecture import Architecture, layout
 from fedscan.models.initialise import initialise
 from fedscan.models.label_scores import SharedPrompt, WholeSequences, label_scores
 from fedscan.params.algebra import norm, subtract
+from fedscan.problems.central_steps import Diverged
 from fedscan.problems.classification import Classifier, TaskExamples, outcome
 from fedscan.problems.fine_tuning import (
-    Diverged,
     Recipe,
     batches,
     initial_state,

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from fedscan.problems.central_steps import Diverged
 from fedscan.problems.scheduled_training import (
-    Diverged,
     Recipe,
     batch_rows,
     learning_rate,

@@ -9,7 +9,7 @@ import torch
 from fedscan.federated import engine
 from fedscan.federated.algorithms import ALGORITHMS
 from fedscan.models.sequence_model import initialise
-from fedscan.models.sequence_shape import COUNTS, SequenceShape
+from fedscan.models.sequence_shape import KINDS, SequenceShape
 from fedscan.problems.language_model import Schedule
 from fedscan.problems.sequence_task import SequenceClients, SequenceTask, TaskSequences
 
@@ -43,7 +43,7 @@ def by_hand(model, sequences):
     return torch.stack(losses)
 
 
-@pytest.mark.parametrize("mixer", COUNTS)
+@pytest.mark.parametrize("mixer", KINDS)
 def test_loss_and_gradient_are_those_of_single_sequences(mixer):
     model, task, params = bound(mixer)
     sequences = drawn([9, 5, 13])

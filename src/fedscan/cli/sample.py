@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from fedscan.data.stories.sequences import BYTES_END, END
 from fedscan.experiments.sessa.example import VOCABULARY
 from fedscan.experiments.sessa.inputs import read_vocabulary
 from fedscan.experiments.sessa.model_files import read_model
@@ -11,8 +12,6 @@ from fedscan.io import checkpoints
 from fedscan.models.generate import sample
 from fedscan.models.sequence_model import SequenceModel
 from fedscan.models.sequence_shape import SequenceShape
-
-BYTES_END = 256
 
 
 def written(model: Path, prompt: str, count: int, temperature: float, seed: int) -> str:
@@ -75,4 +74,4 @@ def _decode(description: str, ids: list[int]) -> str:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(description)
-    return str(tokenizer.decode(ids, skip_special_tokens=False)).replace("<|endoftext|>", "\n")
+    return str(tokenizer.decode(ids, skip_special_tokens=False)).replace(END, "\n")

@@ -139,19 +139,35 @@ def require_finite(outcome: LocalOutcome, round_index: int, client: int) -> None
     Raises:
         Diverged: if a loss, a direction or the result is not finite; names the first.
     """
+    bad = first_non_finite(outcome.losses, outcome.norms)
+    if bad is not None:
+        raise Diverged(f"non-finite {bad[1]} in local step {bad[0]}", round_index, client)
+    if not len(outcome.norms):
+        raise Diverged("every local step overflowed float16", round_index, client)
+    if not all_finite(outcome.result.params):
+        raise Diverged("non-finite local parameters", round_index, client)
+
+
+def first_non_finite(losses: Tensor, norms: Tensor) -> tuple[int, str] | None:
+    """Find the step at which training became non-finite.
+
+    Args:
+        losses: of the steps, (steps).
+        norms: of their gradients, (steps).
+
+    Returns:
+        Step from 1, and 'loss' or 'gradient'; None if all are finite. The earliest step is the
+        cause; within a step the loss comes before its gradient.
+    """
     bad = []
-    for order, (name, values) in enumerate((("loss", outcome.losses), ("gradient", outcome.norms))):
+    for order, (name, values) in enumerate((("loss", losses), ("gradient", norms))):
         if math.isfinite(float(values.sum())):
             continue
         # Not finite, or a sum of finite numbers that is not.
         steps = (~torch.isfinite(values)).nonzero()
         if len(steps):
             bad.append((int(steps[0]) + 1, order, name))
-    if bad:
-        # The earliest step is the cause; within a step the loss comes before its gradient.
-        step, _, name = min(bad)
-        raise Diverged(f"non-finite {name} in local step {step}", round_index, client)
-    if not len(outcome.norms):
-        raise Diverged("every local step overflowed float16", round_index, client)
-    if not all_finite(outcome.result.params):
-        raise Diverged("non-finite local parameters", round_index, client)
+    if not bad:
+        return None
+    step, _, name = min(bad)
+    return step, name

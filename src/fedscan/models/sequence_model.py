@@ -48,7 +48,7 @@ def _gated_mamba2(shape: SequenceShape) -> nn.Module:
     return gated_mamba2.GatedMamba2(shape.d_model, _mamba2(shape))
 
 
-# Kind -> layer; ``sequence_shape.COUNTS`` has the same keys.
+# Kind -> layer; ``sequence_shape.KINDS`` has the same keys.
 LAYERS: dict[str, Layer] = {
     "sessa": _sessa(),
     "sessa_no_feedback": _sessa(loop=False),

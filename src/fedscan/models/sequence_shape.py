@@ -17,7 +17,7 @@ class SequenceShape(NamedTuple):
     """Shape of a model of tokens; units are channels, layers or tokens.
 
     Attributes:
-        mixer: a key of ``COUNTS``.
+        mixer: a key of ``KINDS``.
         heads: of attention.
         forward_heads: of the forward attention of Sessa.
         form: of Sessa's layer: 'authors' has biases in all projections.
@@ -88,27 +88,49 @@ def _attention(shape: SequenceShape) -> int:
     return sessa_parameters(shape.d_model, shape.heads, shape.form, loop=False)
 
 
-def _sessa(**switched: bool) -> Callable[[SequenceShape], int]:
+def _attention_divides(heads: Callable[[SequenceShape], int]) -> Callable[[SequenceShape], bool]:
+    """Heads have even widths: rotary pairs."""
+    return lambda shape: shape.d_model % (2 * heads(shape)) == 0
+
+
+def _mamba2_divides(shape: SequenceShape) -> bool:
+    return EXPAND * shape.d_model % shape.headdim == 0
+
+
+class Kind(NamedTuple):
+    """One kind of layer.
+
+    Attributes:
+        count: parameters of one, its norm aside.
+        divides: whether the width divides into its heads.
+        matched: whether its width is chosen to match Sessa's parameters; if not, it is Sessa with
+            a part removed, and keeps its width.
+        has_state: whether the state size is chosen too.
+    """
+
+    count: Callable[[SequenceShape], int]
+    divides: Callable[[SequenceShape], bool]
+    matched: bool = False
+    has_state: bool = False
+
+
+def _sessa(**switched: bool) -> Kind:
     def count(shape: SequenceShape) -> int:
         return sessa_parameters(shape.d_model, shape.forward_heads, shape.form, **switched)
 
-    return count
+    return Kind(count, _attention_divides(lambda shape: shape.forward_heads))
 
 
-# Kind of layer -> parameters of one, its norm aside.
-COUNTS: dict[str, Callable[[SequenceShape], int]] = {
+KINDS: dict[str, Kind] = {
     "sessa": _sessa(),
     "sessa_no_feedback": _sessa(loop=False),
     "sessa_fixed_gain": _sessa(selective_gain=False),
     "sessa_uniform": _sessa(selective_routing=False),
     "sessa_rope_feedback": _sessa(),
-    "mha": _attention,
-    "mamba2": _gated_mamba2,
-    "mamba2_plain": mamba2_parameters,
+    "mha": Kind(_attention, _attention_divides(lambda shape: shape.heads), matched=True),
+    "mamba2": Kind(_gated_mamba2, _mamba2_divides, matched=True, has_state=True),
+    "mamba2_plain": Kind(mamba2_parameters, _mamba2_divides, matched=True, has_state=True),
 }
-# Whose width is chosen to match -> whether its state size is too. The others are Sessa with a part
-# removed, and keep its width.
-MATCHED = {"mha": False, "mamba2": True, "mamba2_plain": True}
 
 
 def parameters(shape: SequenceShape) -> int:
@@ -122,7 +144,7 @@ def parameters(shape: SequenceShape) -> int:
     """
     width = shape.d_model
     embeddings = (1 if shape.tied_head else 2) * shape.vocab_size * width
-    return shape.depth * (COUNTS[shape.mixer](shape) + 2 * width) + 2 * width + embeddings
+    return shape.depth * (KINDS[shape.mixer].count(shape) + 2 * width) + 2 * width + embeddings
 
 
 def is_whole(shape: SequenceShape) -> bool:
@@ -131,10 +153,7 @@ def is_whole(shape: SequenceShape) -> bool:
     Args:
         shape: of the model.
     """
-    if shape.mixer.startswith("mamba2"):
-        return EXPAND * shape.d_model % shape.headdim == 0
-    heads = shape.heads if shape.mixer == "mha" else shape.forward_heads
-    return shape.d_model % (2 * heads) == 0
+    return KINDS[shape.mixer].divides(shape)
 
 
 def matched(shape: SequenceShape, tolerance: float) -> SequenceShape:
@@ -152,11 +171,11 @@ def matched(shape: SequenceShape, tolerance: float) -> SequenceShape:
     Raises:
         ValueError: if none is within the tolerance; names the nearest widths.
     """
-    if shape.mixer not in MATCHED:
+    if not KINDS[shape.mixer].matched:
         return shape
     target = parameters(shape._replace(mixer="sessa"))
     found = [(abs(parameters(one) - target), one) for one in _candidates(shape)]
-    states = MATCHED[shape.mixer]
+    states = KINDS[shape.mixer].has_state
     found.sort(key=lambda pair: (pair[0], abs(pair[1].d_state - shape.d_state), pair[1].d_model))
     if not found or found[0][0] > tolerance * target:
         near = ", ".join(
@@ -173,7 +192,7 @@ def matched(shape: SequenceShape, tolerance: float) -> SequenceShape:
 
 
 def _candidates(shape: SequenceShape) -> Iterator[SequenceShape]:
-    states = MATCHED[shape.mixer]
+    states = KINDS[shape.mixer].has_state
     first = -(-shape.d_state // (2 * STATE_STEP)) * STATE_STEP
     sizes = range(first, 2 * shape.d_state + 1, STATE_STEP) if states else (shape.d_state,)
     for d_state in sizes:

@@ -2,10 +2,7 @@
 
 from fedscan.models.architecture import Architecture
 from fedscan.models.mixers import MIXERS
-from fedscan.params.permutation import Groups
-
-# What FedAlign asks for.
-KINDS = ("state", "heads")
+from fedscan.params.permutation import Groups, joined
 
 
 def permutation_groups(shape: Architecture) -> Groups:
@@ -17,8 +14,4 @@ def permutation_groups(shape: Architecture) -> Groups:
     Returns:
         Kind -> groups, in layer order; ``state`` and ``heads`` are always there.
     """
-    found: Groups = dict.fromkeys(KINDS, ())
-    for layer, kind in enumerate(shape.mixers):
-        for name, groups in MIXERS[kind].groups(shape, layer).items():
-            found[name] = (*found.get(name, ()), *groups)
-    return found
+    return joined(MIXERS[kind].groups(shape, layer) for layer, kind in enumerate(shape.mixers))

@@ -1,6 +1,6 @@
 """Permutations of features that occur in several tensors at once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -31,6 +31,24 @@ class PermutationGroup(NamedTuple):
 
 # Kind of reordering -> its groups.
 Groups = dict[str, tuple[PermutationGroup, ...]]
+# What FedAlign asks for.
+ALIGNED = ("state", "heads")
+
+
+def joined(layers: Iterable[Groups]) -> Groups:
+    """Return the groups of all layers together.
+
+    Args:
+        layers: groups of each, in order.
+
+    Returns:
+        Kind -> groups, in layer order; the kinds of ``ALIGNED`` are always there.
+    """
+    found: Groups = dict.fromkeys(ALIGNED, ())
+    for layer in layers:
+        for kind, groups in layer.items():
+            found[kind] = (*found.get(kind, ()), *groups)
+    return found
 
 
 def features(params: Mapping[str, Tensor], group: PermutationGroup) -> Tensor:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.optim.adamw import adamw
 
 from fedscan import seeds
-from fedscan.params.algebra import Params, all_finite, clone, norm_tensor, zeros_like
+from fedscan.params.algebra import Params, clone, norm_tensor, zeros_like
+from fedscan.problems.central_steps import adamw_step, require_finite
 from fedscan.problems.classification import Classifier, TaskExamples
 
 CLIP_EPS = 1e-6
@@ -50,15 +50,6 @@ class EpochResult(NamedTuple):
     gradient_norm: float
     clipped_steps: int
     steps: int
-
-
-class Diverged(ArithmeticError):
-    """A loss, a gradient or the model became non-finite."""
-
-    def __init__(self, what: str, step: int) -> None:
-        """Record what happened at which step, counted from 1 over all epochs."""
-        super().__init__(f"{what} at step {step}")
-        self.step = step
 
 
 def initial_state(base: Params) -> TrainingState:
@@ -139,11 +130,14 @@ def train_epoch(
         loss, gradient = classifier.gradient(params, examples, rows)
         norm = _direction(gradient, params, base, recipe)
         rate = learning_rate(recipe, step, total)
-        _adamw(params, gradient, first, second, step, rate, recipe)
+        adamw_step(
+            params, gradient, first, second, step=step, rate=rate, betas=recipe.adam_betas,
+            eps=recipe.adam_eps, weight_decay=recipe.weight_decay,
+        )  # fmt: skip
         losses.append(loss)
         norms.append(norm)
     found, lengths = torch.stack(losses).double().cpu(), torch.stack(norms).double().cpu()
-    _require_finite(found, lengths, params, done)
+    require_finite(found, lengths, params, done)
     after = TrainingState(state.epoch + 1, params, first, second)
     clipped = int((lengths > recipe.clip_norm).sum())
     return EpochResult(after, float(found.mean()), float(lengths.mean()), clipped, done + len(plan))
@@ -159,43 +153,3 @@ def _direction(gradient: Params, params: Params, base: Params, recipe: Recipe) -
     for tensor in gradient.values():
         tensor.mul_(factor.to(tensor.dtype))
     return norm
-
-
-def _adamw(
-    params: Params,
-    gradient: Params,
-    first: Params,
-    second: Params,
-    step: int,
-    rate: float,
-    recipe: Recipe,
-) -> None:
-    """Take one step in place, by the kernel torch's own class calls (see ``problems.adamw``)."""
-    tensors = list(params.values())
-    # The kernel advances every counter in place, so each tensor needs one of its own.
-    counters = torch.full((len(tensors),), step - 1.0, device=tensors[0].device)
-    adamw(
-        tensors,
-        list(gradient.values()),
-        list(first.values()),
-        list(second.values()),
-        [],
-        list(counters.unbind()),
-        fused=True,
-        amsgrad=False,
-        beta1=recipe.adam_betas[0],
-        beta2=recipe.adam_betas[1],
-        lr=rate,
-        weight_decay=recipe.weight_decay,
-        eps=recipe.adam_eps,
-        maximize=False,
-    )
-
-
-def _require_finite(losses: Tensor, norms: Tensor, params: Params, done: int) -> None:
-    for what, values in (("non-finite loss", losses), ("non-finite gradient", norms)):
-        steps = (~torch.isfinite(values)).nonzero()
-        if len(steps):
-            raise Diverged(what, done + int(steps[0]) + 1)
-    if not all_finite(params):
-        raise Diverged("non-finite parameters", done + len(losses))

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.optim.adamw import adamw
 
 from fedscan import seeds
-from fedscan.params.algebra import Params, all_finite, clone, norm_tensor, zeros_like
+from fedscan.params.algebra import Params, clone, norm_tensor, zeros_like
+from fedscan.problems.central_steps import adamw_step, require_finite
 
 CLIP_EPS = 1e-6
 # Share of the peak that the cosine ends at.
@@ -47,19 +47,6 @@ class Steps(NamedTuple):
     state: State
     losses: list[float]
     norms: list[float]
-
-
-class Diverged(ArithmeticError):
-    """A loss, a gradient or the model became non-finite.
-
-    Attributes:
-        step: from 1.
-    """
-
-    def __init__(self, what: str, step: int) -> None:
-        """Record what happened at which step."""
-        super().__init__(f"{what} at step {step}")
-        self.step = step
 
 
 def start(params: Params) -> State:
@@ -145,57 +132,16 @@ def train(
         loss, slope = gradient(params, batch)
         norm = norm_tensor(slope)
         factor = torch.clamp(recipe.clip_norm / (norm + CLIP_EPS), max=1.0)
+        clipped = {n: t * factor.to(t.dtype) for n, t in slope.items()}
         for names, decay in groups:
-            _adamw([params, slope, first, second], names, factor, step, decay, recipe)
+            trees = ({n: tree[n] for n in names} for tree in (params, clipped, first, second))
+            adamw_step(
+                *trees, step=step, rate=learning_rate(recipe, step), betas=recipe.adam_betas,
+                eps=recipe.adam_eps, weight_decay=decay,
+            )  # fmt: skip
         losses.append(loss)
         norms.append(norm)
     found, lengths = torch.stack(losses).double().cpu(), torch.stack(norms).double().cpu()
-    _require_finite(found, lengths, params, state.step)
+    require_finite(found, lengths, params, state.step)
     after = State(state.step + len(batches), params, first, second)
     return Steps(after, found.tolist(), lengths.tolist())
-
-
-def _adamw(
-    trees: list[Params],
-    names: list[str],
-    factor: Tensor,
-    step: int,
-    decay: float,
-    recipe: Recipe,
-) -> None:
-    """Take one step in place on some tensors, by the kernel torch's own class calls."""
-    if not names:
-        return
-    params, slopes, first, second = ([tree[name] for name in names] for tree in trees)
-    # The kernel advances every counter in place, so each tensor needs one of its own.
-    counters = torch.full((len(names),), step - 1.0, device=params[0].device)
-    adamw(
-        params,
-        [(slope * factor.to(slope.dtype)).contiguous() for slope in slopes],
-        first,
-        second,
-        [],
-        list(counters.unbind()),
-        fused=True,
-        amsgrad=False,
-        beta1=recipe.adam_betas[0],
-        beta2=recipe.adam_betas[1],
-        lr=learning_rate(recipe, step),
-        weight_decay=decay,
-        eps=recipe.adam_eps,
-        maximize=False,
-    )
-
-
-def _require_finite(losses: Tensor, norms: Tensor, params: Params, done: int) -> None:
-    bad = []
-    for order, (what, values) in enumerate((("loss", losses), ("gradient", norms))):
-        steps = (~torch.isfinite(values)).nonzero()
-        if len(steps):
-            bad.append((int(steps[0]) + 1, order, what))
-    if bad:
-        # The earliest step is the cause; within a step the loss comes before its gradient.
-        step, _, what = min(bad)
-        raise Diverged(f"non-finite {what}", done + step)
-    if not all_finite(params):
-        raise Diverged("non-finite parameters", done + len(losses))

@@ -14,9 +14,8 @@ from fedscan.data.sampling import batch_indices
 from fedscan.models.sequence_model import SequenceModel
 from fedscan.params.algebra import Params
 from fedscan.problems.adamw import AdamW
-from fedscan.problems.language_model import Schedule
+from fedscan.problems.language_model import AUTOCAST, Schedule
 
-AUTOCAST = {"float32": None, "bfloat16": torch.bfloat16}
 # Any id does: what follows a sequence reaches none of its positions.
 PADDING = 0
 TOP = 5

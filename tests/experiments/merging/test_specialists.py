@@ -9,7 +9,7 @@ import torch
 from fedscan.experiments.merging import specialists
 from fedscan.io import checkpoints, parquet
 from fedscan.pipeline.model_files import read_base, read_model
-from fedscan.problems import fine_tuning
+from fedscan.problems import central_steps
 from tests.experiments.merging import tiny
 from tests.experiments.merging.made import (
     TABLES,
@@ -102,7 +102,7 @@ def test_bfloat16_specialists_are_stored_in_bfloat16(copy):
 def test_a_failed_training_is_recorded_and_its_merges_too(copy, monkeypatch):
     def diverging(classifier, examples, base, recipe, state, plan):
         if recipe.mu == 0 and state.epoch == 1:
-            raise fine_tuning.Diverged("non-finite loss", 5)
+            raise central_steps.Diverged("non-finite loss", 5)
         return real(classifier, examples, base, recipe, state, plan)
 
     real = specialists.train_epoch

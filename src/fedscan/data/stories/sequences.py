@@ -1,6 +1,5 @@
 """Stories as sequences of one length: tokenised, joined with a mark between them, cut."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -30,11 +29,6 @@ class StoryTokens(NamedTuple):
     end: int
     vocab_size: int
     description: str
-
-    @property
-    def sha256(self) -> str:
-        """Digest of what the ids mean."""
-        return hashlib.sha256((self.description or self.name).encode()).hexdigest()
 
 
 class Cut(NamedTuple):

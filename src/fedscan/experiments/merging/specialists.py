@@ -10,26 +10,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from fedscan.experiments.merging.grid import model_file
 from fedscan.experiments.merging.inputs import read_task
 from fedscan.experiments.merging.tables import SPECIALISTS
-from fedscan.io import checkpoints
 from fedscan.io.digests import file_sha256
 from fedscan.io.provenance import digest, versions
 from fedscan.labels import label
 from fedscan.models.pretrained import empty_model
-from fedscan.params.algebra import Params, norm, subtract
+from fedscan.params.algebra import norm, subtract
+from fedscan.pipeline import tree_state
 from fedscan.pipeline.kept_rows import KeptRows, Rows
 from fedscan.pipeline.keys import without
 from fedscan.pipeline.machine import keep_freed_memory, require_device
 from fedscan.pipeline.model_files import DTYPES, WEIGHTS, read_base, write_model
 from fedscan.pipeline.stage import Job, Log
+from fedscan.problems.central_steps import Diverged
 from fedscan.problems.classification import Classifier
 from fedscan.problems.fine_tuning import (
-    Diverged,
     EpochResult,
     Recipe,
     TrainingState,
@@ -210,37 +209,16 @@ def _failed(
 def _restore(
     path: Path, bench: _Bench, identity: Mapping[str, str], report: Log
 ) -> tuple[TrainingState, list[dict[str, Any]]]:
-    start = initial_state(bench.base)
-    if not path.exists():
-        return start, []
-    try:
-        arrays, record = checkpoints.load(path)
-    except ValueError as error:
-        report(f"starting over: {error}")
-        return start, []
-    if record["identity"] != dict(identity):
-        report(f"starting over: {path.name} was made under another configuration, data or code")
-        return start, []
+    found = tree_state.restore(path, TREES, bench.base, identity, report)
+    if found is None:
+        return initial_state(bench.base), []
+    trees, record = found
     report(f"resuming after epoch {record['epoch']}")
-    trees = [_tree(arrays, tree, bench.base) for tree in TREES]
     return TrainingState(record["epoch"], *trees), record["rows"]
-
-
-def _tree(arrays: Mapping[str, np.ndarray], tree: str, like: Params) -> Params:
-    # Copies in torch's own, aligned memory: matrix products may round differently elsewhere.
-    return {
-        name: torch.from_numpy(arrays[f"{tree}/{name}"]).clone().to(tensor.device)
-        for name, tensor in like.items()
-    }
 
 
 def _store(
     path: Path, state: TrainingState, rows: list[dict[str, Any]], identity: Mapping[str, str]
 ) -> None:
-    arrays = {
-        f"{tree}/{name}": tensor.detach().cpu().numpy()
-        for tree, params in zip(TREES, state[1:], strict=True)
-        for name, tensor in params.items()
-    }
-    record = {"epoch": state.epoch, "identity": dict(identity), "rows": rows}
-    checkpoints.save(path, arrays, record)
+    trees = dict(zip(TREES, state[1:], strict=True))
+    tree_state.store(path, trees, {"epoch": state.epoch, "rows": rows}, identity)

@@ -22,9 +22,9 @@ from fedscan.config.types import (
     Threads,
 )
 from fedscan.experiments.sessa import grid
-from fedscan.models.sequence_shape import COUNTS, is_whole
+from fedscan.models.sequence_shape import KINDS, is_whole
 
-Mixer = Literal[tuple(COUNTS)]  # type: ignore[valid-type]
+Mixer = Literal[tuple(KINDS)]  # type: ignore[valid-type]
 TaskName = Literal["soup", "mqar", "stories", "recall"]
 GainMax = Annotated[float, Gt(0), Le(1)]
 HalfShare = Annotated[float, Ge(0), Le(0.5)]

@@ -7,6 +7,7 @@ from fedscan.experiments.sessa.example import VOCABULARY, Example, Split, Vocabu
 from fedscan.experiments.sessa.tables import EXAMPLES
 from fedscan.experiments.sessa.tasks import TASKS
 from fedscan.io import atomic, parquet
+from fedscan.io.digests import file_sha256
 from fedscan.io.provenance import versions
 from fedscan.pipeline.errors import under_key
 from fedscan.pipeline.stage import Job
@@ -39,13 +40,13 @@ def run(job: Job) -> None:
     facts = {k: v for k, v in section.items() if k not in ("local", "huggingface")}
     provenance = {
         "settings": {**settings, "section": facts},
-        "vocabulary": vocabulary._replace(description="")._asdict(),
         "versions": versions(),
     }
-    # The table comes last: it is the file that says that the task is there.
     known = {**vocabulary._asdict(), "baselines": TASKS[name].baselines(section)}
     text = json.dumps(known, indent=1, sort_keys=True)
     atomic.write_text(folder / VOCABULARY, text + "\n")
+    # The table comes last: it is the file that says that the task is there.
+    provenance["vocabulary_sha256"] = file_sha256(folder / VOCABULARY)
     parquet.write(folder / f"{EXAMPLES.name}.parquet", EXAMPLES, rows, provenance)
 
 

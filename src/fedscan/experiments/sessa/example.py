@@ -71,16 +71,12 @@ class Task(NamedTuple):
     Attributes:
         make: (section, seed) -> vocabulary, and a function split -> its examples.
         baselines: section -> name -> accuracy of a rule that needs no learning.
-        metric: 'accuracy', of the answers, or 'perplexity'.
-        tied_head: whether models of it have the embedding as head.
     """
 
     make: Callable[
         [Mapping[str, Any], int], tuple[Vocabulary, Callable[[Split], Iterator[Example]]]
     ]
     baselines: Callable[[Mapping[str, Any]], dict[str, float]]
-    metric: str
-    tied_head: bool
 
 
 def splits(section: Mapping[str, Any]) -> list[Split]:

@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from fedscan.data.associative_recall import SPECIAL
+from fedscan.data.stories.sequences import BYTES
+from fedscan.data.symbol_soup import FIRST_CLASS
 from fedscan.labels import combinations, label
 from fedscan.models.sequence_shape import SequenceShape, matched
 
 Section = Mapping[str, Any]
-LETTERS_AND_MARKS, RECALL_MARKS, BYTE_IDS = 21, 5, 257
+# Whose models have the embedding as head.
 TIED = {"stories"}
 # Compared at equal width, as the field's table of it is.
 EQUAL_WIDTH = {"recall"}
@@ -77,12 +80,12 @@ def vocabulary(sessa: Section, task: str) -> int:
     section = sessa["tasks"][task]
     if task == "soup":
         blanks = 2 if section["separators"] == "published" else 0
-        return int(LETTERS_AND_MARKS + section["left_styles"] * section["right_styles"] + blanks)
+        return int(FIRST_CLASS + section["left_styles"] * section["right_styles"] + blanks)
     if task == "mqar":
-        return int(RECALL_MARKS + section["keys"] + section["values"])
+        return int(SPECIAL + section["keys"] + section["values"])
     if task == "recall":
         return int(section["vocabulary"])
-    return BYTE_IDS if section["tokenizer"] == "bytes" else int(section["vocab_size"])
+    return BYTES + 1 if section["tokenizer"] == "bytes" else int(section["vocab_size"])
 
 
 def asked_shape(sessa: Section, task: str, mixer: str, width: int, size: int) -> SequenceShape:

@@ -54,13 +54,13 @@ def read_data(file: Path, shape: SequenceShape) -> TaskData:
     vocabulary, baselines = read_vocabulary(file.parent)
     parts: dict[tuple[str, int], list[Row]] = {}
     for row in parquet.read(file, EXAMPLES).to_pylist():
-        if max(row["tokens"]) >= vocabulary.size:
-            raise ValueError(
-                f"{file}: {row['split']} sequence {row['index']} has id {max(row['tokens'])}; its"
-                f" vocabulary has {vocabulary.size}: data and vocabulary are not of one run, delete"
-                " the folder to make both again"
-            )
         parts.setdefault((row["split"], row["factor"]), []).append(row)
+    made_with = json.loads(parquet.read_provenance(file)).get("vocabulary_sha256")
+    if file_sha256(file.parent / VOCABULARY) != made_with:
+        raise ValueError(
+            f"{file.parent / VOCABULARY}: not what {file.name} was made with; delete the folder to"
+            " make both again"
+        )
     if vocabulary.size > shape.vocab_size:
         raise ValueError(
             f"{file}: {vocabulary.size} ids, and the model has {shape.vocab_size}; delete the"

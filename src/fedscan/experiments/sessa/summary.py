@@ -16,7 +16,6 @@ from fedscan.experiments.sessa.text import sessa_text
 from fedscan.experiments.sessa.theory_tables import CLAIMS, RETRIEVAL
 from fedscan.io import atomic, parquet
 from fedscan.io.provenance import versions
-from fedscan.io.tables import Table
 from fedscan.pipeline.figures import save_figure
 from fedscan.pipeline.numbers import write_numbers
 from fedscan.pipeline.paper import published
@@ -60,9 +59,9 @@ def _found(job: Job) -> Found:
     )
     known = {task: read_vocabulary(root / f"data/task={task}") for task in tasks}
     return Found(
-        *(_collected(root / "training", pairs, one) for one in tables.TRAINING_TABLES),
+        *(parquet.collect(pairs, root / "training", one) for one in tables.TRAINING_TABLES),
         *(
-            _collected(root / "diagnostics", diagnosed, one)
+            parquet.collect(diagnosed, root / "diagnostics", one)
             for one in (tables.JACOBIANS, tables.DECAY, tables.REGIME, tables.DIAGNOSED)
         ),
         *_federated(root / "federated", federated),
@@ -88,9 +87,5 @@ def _federated(root: Path, section: Any) -> Sequence[pd.DataFrame | None]:
         for algorithm in section["algorithms"]
     }
     return tuple(
-        _collected(root, jobs, one) for one in (tables.FEDERATED_RUNS, tables.FEDERATED_ROUNDS)
+        parquet.collect(jobs, root, one) for one in (tables.FEDERATED_RUNS, tables.FEDERATED_ROUNDS)
     )
-
-
-def _collected(root: Path, jobs: Any, table: Table) -> pd.DataFrame:
-    return parquet.collect(jobs, root, table)

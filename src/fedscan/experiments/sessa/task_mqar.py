@@ -60,4 +60,4 @@ def baselines(section: Mapping[str, Any]) -> dict[str, float]:
     return {"chance": 1 / task.values, "stored_value": task.guess}
 
 
-MQAR = Task(make, baselines, "accuracy", tied_head=False)
+MQAR = Task(make, baselines)

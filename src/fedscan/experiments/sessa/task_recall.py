@@ -53,4 +53,4 @@ def baselines(section: Mapping[str, Any]) -> dict[str, float]:
     return {"chance": 1 / values, "stored_value": guess / answers}
 
 
-RECALL = Task(make, baselines, "accuracy", tied_head=False)
+RECALL = Task(make, baselines)

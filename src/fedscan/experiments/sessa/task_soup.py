@@ -95,4 +95,4 @@ def baselines(section: Mapping[str, Any]) -> dict[str, float]:
     return {"chance": 1 / (section["left_styles"] * section["right_styles"])}
 
 
-SOUP = Task(make, baselines, "accuracy", tied_head=False)
+SOUP = Task(make, baselines)

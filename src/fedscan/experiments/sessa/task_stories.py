@@ -81,4 +81,4 @@ def baselines(_section: Mapping[str, Any]) -> dict[str, float]:
     return {}
 
 
-STORIES = Task(make, baselines, "perplexity", tied_head=True)
+STORIES = Task(make, baselines)

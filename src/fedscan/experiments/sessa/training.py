@@ -19,19 +19,19 @@ from fedscan.experiments.sessa.inputs import read_data, sequences
 from fedscan.experiments.sessa.model_files import model_file, write_model
 from fedscan.experiments.sessa.scores import accuracy_rows
 from fedscan.experiments.sessa.tables import ACCURACY, CURVES, RUNS, TRAINING_TABLES
-from fedscan.io import checkpoints
 from fedscan.io.digests import file_sha256
 from fedscan.io.provenance import digest, versions
 from fedscan.models.sequence_model import initialise
 from fedscan.models.sequence_shape import SequenceShape, parameters
 from fedscan.params.algebra import Params
+from fedscan.pipeline import tree_state
 from fedscan.pipeline.kept_rows import KeptRows, Rows
 from fedscan.pipeline.keys import without
 from fedscan.pipeline.machine import keep_freed_memory, require_device
 from fedscan.pipeline.stage import Job, Log
 from fedscan.problems import scheduled_training
+from fedscan.problems.central_steps import Diverged
 from fedscan.problems.scheduled_training import (
-    Diverged,
     Recipe,
     State,
     batch_rows,
@@ -265,37 +265,16 @@ def _first_below(losses: Sequence[float], level: float) -> int | None:
 def _restore(
     path: Path, initial: Params, identity: Mapping[str, str], report: Log
 ) -> tuple[State, list[dict[str, Any]]]:
-    begin = scheduled_training.start(initial)
-    if not path.exists():
-        return begin, []
-    try:
-        arrays, record = checkpoints.load(path)
-    except ValueError as error:
-        report(f"starting over: {error}")
-        return begin, []
-    if record["identity"] != dict(identity):
-        report(f"starting over: {path.name} was made under another configuration, data or code")
-        return begin, []
+    found = tree_state.restore(path, TREES, initial, identity, report)
+    if found is None:
+        return scheduled_training.start(initial), []
+    trees, record = found
     report(f"resuming after step {record['step']}")
-    trees = [_tree(arrays, tree, initial) for tree in TREES]
     return State(record["step"], *trees), record["curve"]
-
-
-def _tree(arrays: Mapping[str, np.ndarray], tree: str, like: Params) -> Params:
-    # Copies in torch's own, aligned memory: matrix products may round differently elsewhere.
-    return {
-        name: torch.from_numpy(arrays[f"{tree}/{name}"]).clone().to(tensor.device)
-        for name, tensor in like.items()
-    }
 
 
 def _store(
     path: Path, state: State, curve: list[dict[str, Any]], identity: Mapping[str, str]
 ) -> None:
-    arrays = {
-        f"{tree}/{name}": tensor.detach().cpu().numpy()
-        for tree, params in zip(TREES, state[1:], strict=True)
-        for name, tensor in params.items()
-    }
-    record = {"step": state.step, "identity": dict(identity), "curve": curve}
-    checkpoints.save(path, arrays, record)
+    trees = dict(zip(TREES, state[1:], strict=True))
+    tree_state.store(path, trees, {"step": state.step, "curve": curve}, identity)
