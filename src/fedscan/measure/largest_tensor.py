@@ -18,9 +18,9 @@ class LargestTensor(TorchDispatchMode):
         super().__init__()
         self.numbers = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, given: Any = (), named: Any = None) -> Any:
         """Run an operation and look at what it made."""
-        made = func(*args, **(kwargs or {}))
+        made = func(*given, **(named or {}))
         parts = made if isinstance(made, tuple | list) else (made,)
         sizes = (part.numel() for part in parts if isinstance(part, Tensor))
         self.numbers = max(self.numbers, *sizes, 0)

@@ -1,6 +1,16 @@
-"""Tables that several experiments write."""
+"""Tables that several experiments write, and columns that many tables have."""
 
 from fedscan.io.tables import FLAG, FLOAT, FLOATS64, TEXT, TOKENS8, Column, Table
+
+HASHES = (
+    Column("config_hash", TEXT, "-", "hash of every value and file the row depends on"),
+    Column("code_hash", TEXT, "-", "fingerprint of the code that made the row"),
+)
+
+STATUS = (
+    Column("status", TEXT, "-", "'completed' or 'failed'"),
+    Column("failure", TEXT, "-", "what became non-finite, where", nullable=True),
+)
 
 NUMBERS = Table(
     "numbers",

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fedscan.experiments.sessa.diagnostics import DIFFUSE_GAIN, chosen_run, diffuse, without_gain
+from fedscan.experiments.sessa.diagnostics import DIFFUSE_GAIN, diffuse, without_gain
 from fedscan.experiments.sessa.profiles import (
     inputs,
     jacobian_norms,
@@ -16,6 +16,7 @@ from fedscan.experiments.sessa.profiles import (
     regime,
     routing,
 )
+from fedscan.experiments.sessa.selection import best_rate
 from fedscan.experiments.sessa.tables import DECAY, DIAGNOSED, JACOBIANS, REGIME
 from fedscan.io import parquet
 from fedscan.models.sequence_model import initialise
@@ -229,14 +230,21 @@ def test_no_completed_run_is_said(copy):
     tiny.diagnostics(copy, "mqar", "sessa", **changes)
     diagnosed, norms, _, _ = tables(copy / "sessa/diagnostics/task=mqar/mixer=sessa")
     row = diagnosed[diagnosed["weights"] == "trained"].iloc[0]
-    assert (row["status"], row["failure"]) == ("failed", "no run of it was completed")
+    assert (row["status"], row["failure"]) == (
+        "failed",
+        "no learning rate has all its seeds completed",
+    )
     assert set(norms["weights"]) == {"initial", "diffuse"}
 
 
-def test_the_best_rate_is_chosen_on_validation():
-    def row(lr, loss, status="completed"):
-        return {"width": 8, "seed": 0, "lr": lr, "validation_loss": loss, "status": status}
+def test_one_rate_is_chosen_for_all_seeds():
+    def row(seed, lr, loss, status="completed"):
+        return {"seed": seed, "lr": lr, "validation_loss": loss, "status": status}
 
-    rows = [row(0.1, 2.0), row(0.3, 1.0), row(0.4, 1.0), row(0.9, 0.1, "failed")]
-    assert chosen_run(rows, 8, 0)["lr"] == 0.3
-    assert chosen_run(rows, 16, 0) is None
+    rows = [row(0, 0.1, 2.0), row(1, 0.1, 2.0), row(0, 0.3, 0.5), row(1, 0.3, 3.0)]
+    assert best_rate(rows) == 0.3
+    # Of equal means the smaller rate; a failed seed takes its rate away.
+    assert best_rate([*rows, row(0, 0.01, 1.75), row(1, 0.01, 1.75)]) == 0.01
+    assert best_rate([*rows, row(2, 0.3, float("nan"), "failed")]) == 0.1
+    assert best_rate([row(0, 0.1, float("nan"), "failed")]) is None
+    assert best_rate([]) is None

@@ -10,7 +10,8 @@ from fedscan.experiments.sessa.federated import guarded
 from fedscan.experiments.sessa.tables import FEDERATED_CLIENTS, FEDERATED_ROUNDS, FEDERATED_RUNS
 from fedscan.federated.algorithm import ServerStep
 from fedscan.federated.algorithms import ALGORITHMS
-from fedscan.io import checkpoints, parquet
+from fedscan.io import parquet
+from tests import jobs
 from tests.experiments.sessa import tiny
 
 SOURCES = ["a", "b", "a", "b", "a", "b", "a", "b", "c", "c", "c", "c"]
@@ -85,28 +86,12 @@ def test_rows_of_a_mixer(finished):
     assert plain[["eta", "gain_largest", "c2", "gain_drift"]].isna().all().all()
 
 
-class Killed(BaseException):
-    pass
-
-
 def test_a_kill_after_any_round_changes_no_byte(finished, tmp_path, monkeypatch):
     wanted = tiny.bytes_of(finished / "sessa/federated/task=soup/mixer=sessa/algorithm=fedavg")
     shutil.copytree(finished / "sessa/data", tmp_path / "sessa/data")
-    real, kills = checkpoints.save, 0
-    for survived in range(20):
-        writes = iter(range(survived, -1, -1))
-
-        def save(*args, writes=writes, **kwargs):
-            real(*args, **kwargs)
-            if not next(writes):
-                raise Killed
-
-        monkeypatch.setattr(checkpoints, "save", save)
-        try:
-            folder = tiny.federated(tmp_path, "sessa")
-            break
-        except Killed:
-            kills += 1
+    folder, kills = jobs.killed_after_every_write(
+        monkeypatch, lambda: tiny.federated(tmp_path, "sessa")
+    )
     assert kills >= 2
     assert tiny.bytes_of(folder) == wanted
 

@@ -12,10 +12,11 @@ from fedscan.experiments.sessa.grid import Unit
 from fedscan.experiments.sessa.inputs import read_data, sequences
 from fedscan.experiments.sessa.model_files import model_file, read_model
 from fedscan.experiments.sessa.tables import ACCURACY, CURVES, RUNS
-from fedscan.io import checkpoints, parquet
+from fedscan.io import parquet
 from fedscan.models.sequence_model import SequenceModel
 from fedscan.models.sequence_shape import SequenceShape
 from fedscan.problems.sequence_task import SequenceTask
+from tests import jobs
 from tests.experiments.sessa import tiny
 
 
@@ -69,28 +70,12 @@ def test_a_kept_model_scores_as_the_table_says(finished):
         read_model(folder / runs["model_file"].iloc[0], shape._replace(forward_heads=1))
 
 
-class Killed(BaseException):
-    pass
-
-
 def test_a_kill_after_any_write_changes_no_byte(finished, tmp_path, monkeypatch):
     wanted = tiny.bytes_of(finished / "sessa/training/task=mqar/mixer=sessa")
     shutil.copytree(finished / "sessa/data", tmp_path / "sessa/data")
-    real, kills = checkpoints.save, 0
-    for survived in range(20):
-        writes = iter(range(survived, -1, -1))
-
-        def save(*args, writes=writes, **kwargs):
-            real(*args, **kwargs)
-            if not next(writes):
-                raise Killed
-
-        monkeypatch.setattr(checkpoints, "save", save)
-        try:
-            folder = tiny.training(tmp_path, "mqar", "sessa")
-            break
-        except Killed:
-            kills += 1
+    folder, kills = jobs.killed_after_every_write(
+        monkeypatch, lambda: tiny.training(tmp_path, "mqar", "sessa")
+    )
     assert kills >= 3
     assert tiny.bytes_of(folder) == wanted
 
@@ -111,7 +96,7 @@ def test_only_what_changed_is_trained_again(copy):
     (copy / "sessa/training/task=mqar/mixer=sessa" / model_file(Unit(16, 0, 0.01))).unlink()
     again = steps_run(copy, "mqar", "sessa", **longer)
     assert {line.split(":")[0] for line in again} == {"width=16,seed=0,lr=0.01"}
-    assert steps_run(copy, "mqar", "sessa", **longer, training_={}) == []
+    assert steps_run(copy, "mqar", "sessa", **longer) == []
     tiny.data(copy, "mqar", seed=3)
     assert len(steps_run(copy, "mqar", "sessa", **longer)) == 6
 
@@ -160,5 +145,8 @@ def test_the_first_step_below_chance():
 
 def test_torchs_threads_are_set(finished, tmp_path):
     shutil.copytree(finished / "sessa/data", tmp_path / "sessa/data")
-    tiny.training(tmp_path, "mqar", "mha", training={"lrs": [0.003]})
-    assert torch.get_num_threads() == 1
+    try:
+        tiny.training(tmp_path, "mqar", "mha", training={"lrs": [0.003], "threads": 2})
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)

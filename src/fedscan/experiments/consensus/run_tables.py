@@ -1,7 +1,7 @@
 """Tables of federated models and of merges, iterated over depth."""
 
-from fedscan.experiments.consensus.tables import HASHES
 from fedscan.io.tables import FLOAT, INT, TEXT, Column, Table
+from fedscan.pipeline.tables import HASHES
 
 SUBJECT = Column("subject", TEXT, "-", "the model, spelled out")
 VARIANT = Column("variant", TEXT, "-", "how layers are iterated, a name of consensus.variants")

@@ -1,6 +1,7 @@
 """Tables of one model's iteration over depth. Its folder carries the name of the model."""
 
 from fedscan.io.tables import FLAG, FLOAT, FLOATS64, INT, TEXT, Column, Table
+from fedscan.pipeline.tables import HASHES
 
 MODEL_FOLDER = "consensus/models/model=*"
 
@@ -12,11 +13,6 @@ FAILURE = Column("failure", TEXT, "-", "which token had no direction, at what de
 QUANTITY = Column(
     "quantity", TEXT, "-", "'q_token' (as printed, no convolution) or 'q_layer' (as it enters)"
 )
-HASHES = (
-    Column("config_hash", TEXT, "-", "hash of model, variant and every value a row depends on"),
-    Column("code_hash", TEXT, "-", "fingerprint of the code that made the row"),
-)
-
 MODEL = Table(
     "consensus_model",
     (

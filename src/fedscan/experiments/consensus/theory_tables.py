@@ -1,7 +1,7 @@
 """The table of random instances beside what is proved of them."""
 
-from fedscan.experiments.consensus.tables import HASHES
 from fedscan.io.tables import FLAG, FLOAT, INT, TEXT, Column, Table
+from fedscan.pipeline.tables import HASHES
 
 STATEMENTS = {
     "gap": "(20)",

@@ -1,7 +1,8 @@
 """Tables of evaluations and merges. Folders carry base and seed."""
 
-from fedscan.experiments.merging.tables import EPOCH, HASHES, MU, STATUS
+from fedscan.experiments.merging.tables import EPOCH, MU
 from fedscan.io.tables import FLAG, FLOAT, INT, TEXT, Column, Table
+from fedscan.pipeline.tables import HASHES, STATUS
 
 MODEL = Column("model", TEXT, "-", "which model, in canonical spelling")
 

@@ -1,20 +1,11 @@
 """Tables of tasks, bases and specialists. Folders carry base, task and seed."""
 
 from fedscan.io.tables import FLAG, FLOAT, INT, TEXT, TOKENS16, Column, Table
+from fedscan.pipeline.tables import HASHES, STATUS
 
 MU = Column("mu", FLOAT, "-", "proximal coefficient of the fine-tuning")
 
 EPOCH = Column("epoch", INT, "epochs", "epochs the specialists were fine-tuned for")
-
-HASHES = (
-    Column("config_hash", TEXT, "-", "hash of every value and file the row depends on"),
-    Column("code_hash", TEXT, "-", "fingerprint of the code that made the row"),
-)
-
-STATUS = (
-    Column("status", TEXT, "-", "'completed' or 'failed'"),
-    Column("failure", TEXT, "-", "what became non-finite, where", nullable=True),
-)
 
 TASK_EXAMPLES = Table(
     "task_examples",

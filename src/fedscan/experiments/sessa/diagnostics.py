@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedscan.experiments.sessa.grid import Unit
 from fedscan.experiments.sessa.inputs import TaskData, read_data, sequences
 from fedscan.experiments.sessa.model_files import read_model
 from fedscan.experiments.sessa.profiles import Profile, inputs, jacobian_norms, profiles, regime
+from fedscan.experiments.sessa.selection import best_rate
 from fedscan.experiments.sessa.tables import (
     DECAY,
     DIAGNOSED,
@@ -99,6 +99,9 @@ def _subjects(
     folder: Path,
 ) -> Iterator[tuple[Subject, list[Any]]]:
     """Yield every model, and what it was made from."""
+    own = [row for row in runs if row["width"] == settings["width"]]
+    rate = best_rate(own)
+    chosen = {row["seed"]: row for row in own if row["lr"] == rate}
     for seed in settings["seeds"]:
         root = derive(seed, "initial model")
         first = dict(initialise(shape, root).named_parameters())
@@ -106,29 +109,13 @@ def _subjects(
         yield Subject("initial", seed, None, initial), ["initial", seed]
         if (made := diffuse(shape, initial)) is not None:
             yield Subject("diffuse", seed, None, made), ["diffuse", seed, DIFFUSE_GAIN]
-        best = chosen_run(runs, settings["width"], seed)
+        best = chosen.get(seed)
         if best is None:
             yield Subject("trained", seed, None, None), ["trained", seed, None]
             continue
         file = folder / best["model_file"]
         params = read_model(file, shape)
         yield Subject("trained", seed, best["lr"], params), ["trained", best["model_sha256"]]
-
-
-def chosen_run(runs: list[dict[str, Any]], width: int, seed: int) -> dict[str, Any] | None:
-    """Return the completed run of a seed with the lowest validation loss.
-
-    Args:
-        runs: rows of table ``sessa_runs``.
-        width: of sessa.
-        seed: root seed.
-
-    Returns:
-        Of equal losses the first learning rate; None if no run was completed.
-    """
-    mine = [r for r in runs if (r["width"], r["seed"]) == (width, seed)]
-    done = [r for r in mine if r["status"] == "completed"]
-    return min(done, key=lambda r: (r["validation_loss"], Unit(width, seed, r["lr"])), default=None)
 
 
 def diffuse(shape: SequenceShape, initial: Params) -> Params | None:
@@ -173,7 +160,7 @@ def _measured(
     settings: Mapping[str, Any],
     identity: Mapping[str, str],
 ) -> Rows:
-    failure = None if subject.params is not None else "no run of it was completed"
+    failure = None if subject.params is not None else "no learning rate has all its seeds completed"
     facts: dict[str, Any] = dict.fromkeys(("accuracy", "accuracy_no_gain", "loss", "loss_no_gain"))
     profiled: list[dict[str, Any]] = []
     decays: list[dict[str, Any]] = []

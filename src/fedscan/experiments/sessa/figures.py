@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedscan.analysis.style import nothing_to_show, panel
+from fedscan.experiments.sessa.drawing import COLORS, LABELS
 from fedscan.experiments.sessa.numbers import Found, chosen, selected
-from fedscan.experiments.sessa.paper import COLORS, LABELS
 from fedscan.experiments.sessa.theory_figures import decay_theory, retrieval_profiles
 
 SMOOTHED = 20

@@ -10,6 +10,7 @@ import pandas as pd
 from fedscan.analysis import intervals
 from fedscan.analysis.numbers import Number
 from fedscan.experiments.sessa.paper import row_name
+from fedscan.experiments.sessa.selection import best_rate
 
 NOT_COMPARABLE = "other sizes, data and steps than the paper's"
 REGIME_SHOWN = ("rho", "c2", "eta", "implied_beta", "gain_median", "hops_0", "heads_that_forget")
@@ -58,18 +59,12 @@ def chosen(runs: pd.DataFrame) -> pd.DataFrame:
         runs: table ``sessa_runs`` with columns ``task`` and ``mixer``.
 
     Returns:
-        Per task, mixer and width the runs of the rate with the lowest mean validation loss over
-        seeds; a rate counts only if all its seeds were completed.
+        Per task, mixer and width the runs of ``best_rate``.
     """
     parts = []
     for _, group in runs.groupby(["task", "mixer", "width"], sort=False):
-        means = {
-            lr: own["validation_loss"].mean()
-            for lr, own in group.groupby("lr")
-            if (own["status"] == "completed").all()
-        }
-        if means:
-            best = min(means, key=lambda lr: (means[lr], lr))
+        best = best_rate(group.to_dict("records"))
+        if best is not None:
             parts.append(group[group["lr"] == best])
     return pd.concat(parts, ignore_index=True) if parts else runs.iloc[:0]
 

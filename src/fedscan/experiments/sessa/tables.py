@@ -3,17 +3,10 @@
 import pyarrow as pa
 
 from fedscan.io.tables import FLAG, FLOAT, INT, TEXT, TOKENS16, Column, Table
+from fedscan.pipeline.tables import HASHES, STATUS
 
 PLACES = pa.list_(pa.int32())
 
-HASHES = (
-    Column("config_hash", TEXT, "-", "hash of every value and file the row depends on"),
-    Column("code_hash", TEXT, "-", "fingerprint of the code that made the row"),
-)
-STATUS = (
-    Column("status", TEXT, "-", "'completed' or 'failed'"),
-    Column("failure", TEXT, "-", "what became non-finite, where", nullable=True),
-)
 UNIT = (
     Column("width", INT, "channels", "width of sessa; the model's own is d_model"),
     Column("seed", INT, "-", "root seed of initial model and batches"),

@@ -1,7 +1,7 @@
 """The summary that is printed when a run ends."""
 
+from fedscan.experiments.sessa.drawing import LABELS
 from fedscan.experiments.sessa.numbers import Found, chosen, selected
-from fedscan.experiments.sessa.paper import LABELS
 
 
 def sessa_text(found: Found) -> str:

@@ -1,7 +1,7 @@
 """Tables of what the paper claims, on random instances and constructed models."""
 
-from fedscan.experiments.sessa.tables import HASHES
 from fedscan.io.tables import FLAG, FLOAT, INT, TEXT, Column, Table
+from fedscan.pipeline.tables import HASHES
 
 CLAIMS = Table(
     "sessa_claims",
